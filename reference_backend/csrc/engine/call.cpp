@@ -57,10 +57,23 @@ at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
     }
     return at::Tensor(std::move(impl));
   }
-  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-    return tensor;  // of a number in the program: no program has it in hand
+  if (tensor.dim() != 0 || tensor.is_conj() || tensor.is_neg()) {
+    return tensor.detach().clone();
   }
-  return tensor.detach().clone();
+  // A number, mostly of the program's text: the dispatcher would take longer than the rest of the recording.
+  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(c10::Storage::use_byte_size_t(),
+                                                                tensor.itemsize(),
+                                                                c10::GetAllocator(c10::DeviceType::CPU),
+                                                                /*resizable=*/false),
+                                                   c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                   tensor.dtype());
+  impl->set_sizes_and_strides(c10::IntArrayRef(), c10::IntArrayRef());
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    impl->set_wrapped_number(true);
+  }
+  at::Tensor copy(std::move(impl));
+  std::memcpy(copy.mutable_data_ptr(), tensor.const_data_ptr(), tensor.itemsize());
+  return copy;
 }
 
 // Converts arguments; a tensor object that appears twice stays one.

@@ -230,11 +230,11 @@ LearnedPtr add_learned(const std::string& key, Learned&& learned) {
 }
 
 void forget_learned(std::uint64_t id) {
-  g_removals++;
   const std::lock_guard<std::mutex> lock(g_mutex);
   for (auto entry = table().begin(); entry != table().end(); ++entry) {
     if (entry->second->id == id) {
       table().erase(entry);
+      g_removals++;
       return;
     }
   }
@@ -250,9 +250,9 @@ std::size_t learned_count() {
 }
 
 void clear_learned() {
-  g_removals++;
   const std::lock_guard<std::mutex> lock(g_mutex);
   table().clear();
+  g_removals++;
 }
 
 }  // namespace hpu_reference::engine

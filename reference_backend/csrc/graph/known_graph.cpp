@@ -69,8 +69,8 @@ class Rebinding {
 
 }  // namespace
 
-KnownGraph::KnownGraph(Graph&& graph, std::string key)
-    : graph_(std::move(graph)), key_(std::move(key)), removals_(engine::learned_removals()) {
+KnownGraph::KnownGraph(Graph&& graph, std::string key, std::uint64_t removals)
+    : graph_(std::move(graph)), key_(std::move(key)), removals_(removals) {
   graph_.index();
   for (const engine::Call& call : graph_.calls) {
     has_random_ |= call.random();

@@ -16,8 +16,9 @@ namespace hpu_reference::graph {
 // The calls of a graph, before the passes, and their key.
 class KnownGraph {
  public:
-  // `key`: of the calls, and behind them of the buffers.
-  KnownGraph(Graph&& graph, std::string key);
+  // `key`: of the calls, and behind them of the buffers. `removals`: engine::learned_removals() from before
+  // its first call.
+  KnownGraph(Graph&& graph, std::string key, std::uint64_t removals);
 
   // Number of calls.
   std::size_t size() const {

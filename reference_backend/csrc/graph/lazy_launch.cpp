@@ -69,6 +69,7 @@ void LazyLauncher::launch(Graph&& graph,
                           std::size_t not_run,
                           const std::shared_ptr<CacheEntry>& entry,
                           const std::string& key,
+                          std::uint64_t removals,
                           const memory::Footprint& footprint,
                           c10::StreamId stream) {
   engine::counters().launched.fetch_add(1, std::memory_order_relaxed);
@@ -117,11 +118,12 @@ void LazyLauncher::launch(Graph&& graph,
     given.seeds.clear();
   }
   if (entry->recipe == nullptr) {
+    graph.index();
     dump(graph, entry->name);
     entry->recipe = std::make_shared<Recipe>(std::move(graph), /*constants=*/false);
   } else if (entry->known == nullptr || !entry->known->is_valid()) {
     const std::uint64_t first = graph.calls.front().learned->id;
-    entry->known = std::make_shared<const KnownGraph>(std::move(graph), key);
+    entry->known = std::make_shared<const KnownGraph>(std::move(graph), key, removals);
     predictor.add(first, entry);
   }
   launch_recipe(entry, std::move(given), footprint, stream);

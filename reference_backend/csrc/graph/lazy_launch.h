@@ -25,12 +25,14 @@ class LazyLauncher {
   };
 
   // Launches a graph on the stream: the calls that have not run, or the recipe of its entry, if none has.
-  // `not_run`: number of these calls. `key`: the graph's.
+  // `not_run`: number of these calls. `key`: the graph's. `removals`: engine::learned_removals() from before
+  // its first call.
   void launch(Graph&& graph,
               const std::vector<bool>& has_run,
               std::size_t not_run,
               const std::shared_ptr<CacheEntry>& entry,
               const std::string& key,
+              std::uint64_t removals,
               const memory::Footprint& footprint,
               c10::StreamId stream);
   // Launches a graph all of whose calls are those of a known one.

@@ -34,6 +34,7 @@ void LazyRecorder::begin() {
   }
   if (!table_.has_value()) {
     table_.emplace();
+    removals_ = engine::learned_removals();
     followed_ = Followed{engine::records_lines() ? nullptr : launcher_.predictor.next(), 0, {}, {}};
     runtime::g_recorded_on = runtime::current_stream_id();
     memory::pool().set_recording(table_->epoch(), runtime::queue_of(runtime::g_recorded_on));
@@ -91,6 +92,7 @@ bool LazyRecorder::follows(const engine::CallArguments& arguments,
   for (const int position : arguments.lifted()) {
     lifted.push_back(engine::kept_value(values[position]));
   }
+  followed_.seeds.reserve(followed_.calls + 1);  // so that both succeed or neither does
   followed_.lifted.insert(followed_.lifted.end(), lifted.begin(), lifted.end());
   followed_.seeds.push_back(seed);
   followed_.calls++;
@@ -101,11 +103,25 @@ bool LazyRecorder::follows(const engine::CallArguments& arguments,
 // Makes the calls so far, for a graph that goes another way than the one that was followed.
 void LazyRecorder::stop_following() {
   if (followed_.active()) {
-    const Followed followed = std::exchange(followed_, {});
-    calls_ = followed.known().make_calls(followed.calls, *table_, followed.seeds, followed.lifted);
-    has_run_.assign(followed.calls, false);
-    not_run_ = followed.calls;
+    const std::size_t count = followed_.calls;
+    std::vector<bool> has_run(count, false);
+    calls_ = followed_.known().make_calls(count, *table_, followed_.seeds, followed_.lifted);
+    has_run_ = std::move(has_run);
+    not_run_ = count;
+    followed_ = {};
   }
+}
+
+// Drops what is recorded.
+void LazyRecorder::forget() {
+  table_.reset();
+  calls_.clear();
+  has_run_.clear();
+  not_run_ = 0;
+  followed_ = {};
+  key_.clear();
+  memory::pool().set_recording(0, 0);
+  runtime::g_recorded.store(0, std::memory_order_release);
 }
 
 void LazyRecorder::append(const kernels::HostKernel& kernel,
@@ -311,6 +327,34 @@ void LazyRecorder::follow(Due due) {
   }
 }
 
+// Launches what is recorded.
+void LazyRecorder::launch(c10::StreamId stream) {
+  for (std::size_t i = 0; i < table_->buffers().size(); i++) {
+    Buffer& buffer = table_->buffers()[i];
+    buffer.alive = table_->is_alive(i);
+    if (buffer.role == Role::Temporary && buffer.alive) {
+      buffer.role = Role::Output;
+    }
+    put(key_, buffer.role);
+    put(key_, buffer.alive);
+    put(key_, buffer.bytes);
+  }
+  const memory::Footprint footprint = table_->footprint();
+  const std::shared_ptr<CacheEntry> entry = find_or_add_entry(key_);
+  if (followed_.entry != entry) {
+    stop_following();
+  }
+  launcher_.predictor.launched(entry);
+  if (followed_.active()) {
+    launcher_.launch_known(std::move(followed_), table_->buffers(), footprint, stream);
+    return;
+  }
+  Graph graph;
+  graph.buffers = std::move(table_->buffers());
+  graph.calls = std::move(calls_);
+  launcher_.launch(std::move(graph), has_run_, not_run_, entry, key_, removals_, footprint, stream);
+}
+
 void LazyRecorder::flush(bool wait) {
   c10::StreamId stream;
   bool waits_here = wait;
@@ -319,46 +363,13 @@ void LazyRecorder::flush(bool wait) {
     stream = runtime::g_recorded_on;
     if (table_.has_value()) {
       statistics_.flushes++;
-      for (std::size_t i = 0; i < table_->buffers().size(); i++) {
-        Buffer& buffer = table_->buffers()[i];
-        buffer.alive = table_->is_alive(i);
-        if (buffer.role == Role::Temporary && buffer.alive) {
-          buffer.role = Role::Output;
-        }
-        put(key_, buffer.role);
-        put(key_, buffer.alive);
-        put(key_, buffer.bytes);
-      }
-      const std::string key = std::exchange(key_, {});
-      const memory::Footprint footprint = table_->footprint();
-      const std::shared_ptr<CacheEntry> entry = find_or_add_entry(key);
-      if (followed_.entry != entry) {
-        stop_following();
-      }
-      // Whatever happens below, the next graph begins empty.
-      Followed followed = std::exchange(followed_, {});
-      Graph graph;
-      graph.buffers = std::move(table_->buffers());
-      graph.calls = std::exchange(calls_, {});
-      const std::vector<bool> has_run = std::exchange(has_run_, {});
-      const std::size_t not_run = std::exchange(not_run_, 0);
-      table_.reset();
-      launcher_.predictor.launched(entry);
-      const auto end = [] {
-        memory::pool().set_recording(0, 0);
-        runtime::g_recorded.store(0, std::memory_order_release);
-      };
       try {
-        if (followed.active()) {
-          launcher_.launch_known(std::move(followed), graph.buffers, footprint, stream);
-        } else {
-          launcher_.launch(std::move(graph), has_run, not_run, entry, key, footprint, stream);
-        }
+        launch(stream);
       } catch (...) {
-        end();
+        forget();
         throw;
       }
-      end();
+      forget();
       waits_here |= !settings_.own_thread || !runtime::is_pipeline_enabled() || runtime::is_sync_debug_mode();
     }
   }

@@ -88,6 +88,8 @@ class LazyRecorder final : public engine::Recorder {
                std::size_t start,
                std::uint64_t seed);
   void stop_following();
+  void forget();
+  void launch(c10::StreamId stream);
   engine::LearnedPtr expected(const std::string& key) const;
   std::size_t recorded() const {
     return followed_.active() ? followed_.calls : calls_.size();
@@ -102,7 +104,8 @@ class LazyRecorder final : public engine::Recorder {
   std::vector<bool> has_run_;
   Followed followed_;  // if it is active, the calls so far are those of a known graph and none is in calls_
   LazyLauncher launcher_;
-  std::string key_;  // of the graph so far
+  std::string key_;             // of the graph so far
+  std::uint64_t removals_ = 0;  // engine::learned_removals() when it began
   std::size_t not_run_ = 0;
   Settings settings_;
   LazyStatistics statistics_;

@@ -55,32 +55,42 @@ bool PreparedCall::set_lifted(const engine::Call& call, const c10::IValue* lifte
   return true;
 }
 
-// Runs the operator, and behind it the kernel on the same memory.
+// Runs the operator, and behind it the kernel on the same memory. Whatever fails with the kernel, the
+// operator has run.
 void PreparedCall::try_to_prepare(const Graph& graph,
                                   const engine::Call& call,
                                   std::uint64_t seed,
                                   const c10::IValue* lifted) {
-  std::vector<bool> constant;
-  for (const c10::IValue& argument : call.arguments) {
-    constant.push_back(!argument.isTensor() || graph.buffer_of(argument.toTensor()) < 0);
-  }
   const at::Tensor result = result_of(call);
-  const bool in_place = !call.plan->written.empty() && call.plan->written[0];
-  if (result.defined()) {
-    kernel_ = kernels::prepare_kernel(*call.plan, call.arguments, constant, result);
+  std::string before;
+  try {
+    std::vector<bool> constant;
+    for (const c10::IValue& argument : call.arguments) {
+      constant.push_back(!argument.isTensor() || graph.buffer_of(argument.toTensor()) < 0);
+    }
+    if (result.defined()) {
+      kernel_ = kernels::prepare_kernel(*call.plan, call.arguments, constant, result);
+    }
+    if (kernel_ != nullptr) {
+      before = call.plan->written[0] ? bytes_of(result) : std::string(result.nbytes(), '\x5a');
+    }
+  } catch (const std::exception&) {
+    kernel_.reset();
   }
-  const std::string before = kernel_ != nullptr && in_place ? bytes_of(result) : std::string();
   call.run(seed, lifted);
   if (kernel_ == nullptr) {
     return;
   }
   const std::string expected = bytes_of(result);
-  // A kernel that does not write must not pass.
-  set_bytes_of(result, in_place ? before : std::string(expected.size(), '\x5a'));
-  bool same = set_lifted(call, lifted);
-  if (same) {
-    kernel_->run();
-    same = kernel_->intact() && bytes_of(result) == expected;
+  bool same = false;
+  try {
+    set_bytes_of(result, before);  // a kernel that does not write must not pass
+    if (set_lifted(call, lifted)) {
+      kernel_->run();
+      same = kernel_->intact() && bytes_of(result) == expected;
+    }
+  } catch (const std::exception&) {
+    same = false;
   }
   if (same) {
     state_ = State::Prepared;

@@ -235,12 +235,14 @@ class StructuredKernel final : public PreparedKernel {
           return false;  // kernels of reduced precision take it out of the iterator
         }
         const bool converted = operand.original_tensor_base().defined();
-        const auto* kept = kept_of(converted ? operand.original_tensor_base() : operand.tensor_base());
+        const at::TensorBase& source = converted ? operand.original_tensor_base() : operand.tensor_base();
+        const auto* kept = kept_of(source);
         if (kept == nullptr) {
-          made_of_number_ = true;
-          if (operand.tensor_base().dim() != 0) {
+          // `meta` has made it, of a number or of a tensor's values of now.
+          if (!source.unsafeGetTensorImpl()->is_wrapped_number()) {
             return false;
           }
+          made_of_number_ = true;
         } else if (!converted) {
           operands_.push_back({position, &kept->value});
         } else if (kept->constant) {

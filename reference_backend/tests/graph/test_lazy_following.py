@@ -200,6 +200,20 @@ def test_a_known_graph_is_dropped_with_what_it_relies_on(lazy):
     assert lazy(FORGOTTEN) == "right"
 
 
+NUMBERS = """
+x = torch.linspace(-1, 1, 16).reshape(4, 4).to('hpu').requires_grad_()
+for number in range(8):
+    y = x * 2.0
+    y.grad_fn._saved_other.fill_(3)  # after the call: it keeps the number of its time
+    same(y.detach(), x.detach().cpu() * 2)
+print('right')
+"""
+
+
+def test_a_number_is_kept_as_it_was(lazy):
+    assert lazy(NUMBERS) == "right"
+
+
 THREADS = """
 import threading
 wrong = []

@@ -183,6 +183,31 @@ def test_a_scalar_of_the_same_dtype_too():
         assert torch.equal(result.cpu(), x.cpu() * scale.cpu())
 
 
+CONVERTED = {
+    "pow": lambda x: x**-0.5,
+    "pow of a flag": lambda x: x.bool() ** 2,
+    "clamp_min": lambda x: torch.clamp_min(x, 2.5),
+    "clamp_max": lambda x: torch.clamp_max(x, 2.5),
+    "add": lambda x: x + 0.5,
+    "equal": lambda x: x == 3,
+}
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2, 3)], ids=str)
+@pytest.mark.parametrize("name", CONVERTED)
+def test_values_that_an_operator_converts_are_read_each_time(name, shape):
+    """Some kernels convert their argument before the iterator sees it."""
+    function = CONVERTED[name]
+    x = torch.full(shape, 4, device="hpu")
+    graph = hpu.HPUGraph()
+    with hpu.graph(graph):
+        result = function(x)
+    for value in (1, 2, 3, 0, 5, 6):
+        x.fill_(value)
+        graph.replay()
+        assert torch.equal(result.cpu(), function(x.cpu())), value
+
+
 def test_memory_that_moves():
     """Calls with other tensors, and temporaries in a workspace of each launch."""
     x = torch.rand(5, 6, device="hpu")
@@ -200,6 +225,25 @@ def test_memory_that_moves():
     for out, expected in kept:
         assert torch.equal(out.cpu(), expected)
     assert _prepared() > before
+
+
+LAZY_CONVERTED = """
+import torch, habana_frameworks.torch as ht
+ht._C.lazy_start(1)
+for make in (lambda v: torch.tensor(v), lambda v: torch.tensor(v > 3)):
+    for function in (lambda x: x ** 2, lambda x: torch.clamp_min(x, 200.5), lambda x: torch.clamp_min(x, 0)):
+        x = make(4).to("hpu")
+        for value in (1, 2, 3, 4, 5, 300, 6):
+            x.copy_(make(value).to("hpu"))
+            result = function(x)
+            ht._C.lazy_flush(True)
+            assert torch.equal(result.cpu(), function(make(value))), value
+print("right")
+"""
+
+
+def test_converted_values_in_lazy_mode(output_of):
+    assert output_of(LAZY_CONVERTED, timeout=120, HPU_REFERENCE_COMPILE="interpreted") == "right"
 
 
 LIFTED = """
