@@ -30,9 +30,9 @@ def main() -> None:
         host, device = best_of([cpu[name], hpu[name]], calls=5000, rounds=15)
         ratios.append(device / host)
         show(
-            f"eager {name}: {host * 1e6:.2f} us on cpu, {device * 1e6:.2f} us on hpu, ratio", ratios[-1], 1.6
+            f"eager {name}: {host * 1e6:.2f} us on cpu, {device * 1e6:.2f} us on hpu, ratio", ratios[-1], 1.2
         )
-    show("eager calls, hpu / cpu, geometric mean", geometric_mean(ratios), 1.25)
+    show("eager calls, hpu / cpu, geometric mean", geometric_mean(ratios), 1.08)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def main() -> None:
             graph.replay()
             torch.testing.assert_close(result.cpu(), expected)
     cpu, plain, compiled = times
-    show(f"replay, {OPERATORS} small operators, interpreted / cpu eager", plain / cpu, 0.5)
+    show(f"replay, {OPERATORS} small operators, interpreted / cpu eager", plain / cpu, 0.25)
     if fused.kind == "fused":
         show(f"replay, {OPERATORS} small operators, fused / cpu eager", compiled / cpu, 0.2)
 
