@@ -20,11 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "memory/footprint.h"
 #include "runtime/order_clock.h"
-
-namespace hpu_reference::memory {
-class Footprint;
-}
 
 namespace hpu_reference::distributed {
 
