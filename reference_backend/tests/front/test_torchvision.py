@@ -24,7 +24,8 @@ def run(tmp_path: pathlib.Path, script: str) -> subprocess.CompletedProcess[str]
     for name, text in PACKAGE.items():
         (folder / name).write_text(text)
     backend = pathlib.Path(__file__).parents[2]
-    path = os.pathsep.join([str(tmp_path), str(backend)])
+    # What the session put first stays first: the core may lie in a folder of its own.
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH"), str(backend)]))
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", script],
         capture_output=True,
