@@ -286,6 +286,7 @@ void SharedGroup::wait(std::uint64_t step, Patience& patience) const {
   while (true) {
     const std::uint32_t seen = all.bell.load(std::memory_order_acquire);
     all.sleepers.fetch_add(1);
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // the other half of advance()
     const bool here = all_at(step);
     if (!here && !aborted_) {
       wait_for_change(reinterpret_cast<const std::uint32_t*>(&all.bell), seen, kNap.count());
