@@ -80,6 +80,17 @@ struct HostStatistics {
 #define HPU_NAMES_ARGUMENT
 #endif
 
+// True if a tensor has an object in Python.
+template <class Impl>
+bool has_python_object(const Impl* impl) {
+  const auto* slot = impl->pyobj_slot();
+  if constexpr (requires { slot->load_pyobj(); }) {
+    return slot->load_pyobj() != nullptr;
+  } else {
+    return slot->_unchecked_untagged_pyobj() != nullptr;
+  }
+}
+
 // Sets the size of a storage, resizable or not.
 template <class Storage>
 void set_bytes(Storage* storage, std::size_t bytes) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "dispatch/call_size.h"
 #include "engine/engine.h"
 #include "kernels/operator_plan.h"
 #include "runtime/queue.h"
@@ -12,29 +13,14 @@ namespace hpu_reference::dispatch {
 
 namespace {
 
-// True for a call of some tens of microseconds or more, which is worth a queue even if nothing is pending.
 bool is_large(const kernels::OperatorPlan& plan, const c10::IValue* arguments) {
-  constexpr std::int64_t kElements = std::int64_t{1} << 21;
-  constexpr std::int64_t kProducts = std::int64_t{1} << 25;
-  std::int64_t elements = 0;
-  std::int64_t last = 1;
-  for (std::size_t i = 0; i < std::min<std::size_t>(plan.arguments, 3); i++) {
+  CallSize size;
+  for (std::size_t i = 0; i < std::min(plan.arguments, CallSize::kArguments); i++) {
     if (arguments[i].isTensor()) {
-      const c10::TensorImpl* impl = arguments[i].toTensor().unsafeGetTensorImpl();
-      if (impl->has_storage() && impl->dim() > 0) {
-        elements = std::max(elements, impl->numel());
-        last = std::max(last, impl->sizes().back());
-      }
+      size.look_at(arguments[i].toTensor());
     }
   }
-  switch (plan.cost) {
-    case kernels::OperatorPlan::Cost::Product:
-      return elements >= (kProducts - 1) / last + 1;  // a product may exceed 64 bits
-    case kernels::OperatorPlan::Cost::Convolution:
-      return elements >= kProducts / 256;
-    default:
-      return elements >= kElements;
-  }
+  return size.is_large(plan.cost);
 }
 
 }  // namespace

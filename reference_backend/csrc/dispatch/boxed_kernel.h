@@ -20,6 +20,11 @@ class BoxedKernel final : public c10::OperatorKernel {
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) const;
 
+  // Facts about the operator.
+  const kernels::OperatorPlan& plan() const {
+    return kernel_.plan();
+  }
+
  private:
   kernels::HostKernel kernel_;
 };

@@ -10,6 +10,7 @@
 
 #include "dispatch/boxed_kernel.h"
 #include "dispatch/fallback.h"
+#include "dispatch/unboxed_kernels.h"
 
 namespace hpu_reference::dispatch {
 
@@ -78,6 +79,19 @@ std::unordered_set<std::string> declared_fallbacks() {
   return names;
 }
 
+c10::KernelFunction fallback_kernel(const c10::OperatorHandle& op) {
+  return c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<FallbackKernel>(op));
+}
+
+c10::KernelFunction host_kernel(const c10::OperatorHandle& op, c10::DispatchKey host) {
+  if (host == c10::DispatchKey::CPU) {
+    if (auto kernel = unboxed_kernel(op)) {
+      return *std::move(kernel);
+    }
+  }
+  return c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(op, host));
+}
+
 }  // namespace
 
 void register_host_kernels() {
@@ -101,12 +115,12 @@ void register_host_kernels() {
         continue;
       }
       const bool fallback = fallbacks.count(operator_name.name) != 0;
-      auto functor = fallback ? nullptr : std::make_unique<BoxedKernel>(*op, host);
-      auto kernel = fallback
-                        ? c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<FallbackKernel>(*op))
-                        : c10::KernelFunction::makeFromBoxedFunctor(std::move(functor));
-      handles->push_back(dispatcher.registerImpl(
-          operator_name, device, std::move(kernel), std::nullopt, nullptr, "hpu reference"));
+      handles->push_back(dispatcher.registerImpl(operator_name,
+                                                 device,
+                                                 fallback ? fallback_kernel(*op) : host_kernel(*op, host),
+                                                 std::nullopt,
+                                                 nullptr,
+                                                 "hpu reference"));
       g_table.push_back({c10::toString(device), name, fallback ? "fallback" : "host"});
     }
   }

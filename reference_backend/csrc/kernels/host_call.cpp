@@ -6,6 +6,7 @@
 #include <c10/core/GradMode.h>
 
 #include "kernels/extended_layouts.h"
+#include "kernels/host_tensors.h"
 #include "kernels/tensor_access.h"
 #include "memory/allocator.h"
 #include "memory/footprint.h"
@@ -68,11 +69,8 @@ HostCall::HostCall(bool redirect, bool surface, bool offered)
 // in one call.
 constexpr std::size_t kMany = 24;
 
-template <class Pairs, class Match>
-auto* find_pair(const Pairs& pairs,
-                const std::unordered_map<const void*, std::size_t>& positions,
-                const void* address,
-                Match match) {
+template <class Pairs, class Positions, class Match>
+auto* find_pair(const Pairs& pairs, const Positions& positions, const void* address, Match match) {
   using Pair = std::remove_reference_t<decltype(pairs[0])>;
   if (pairs.size() <= kMany) {
     for (const auto& pair : pairs) {
@@ -82,21 +80,21 @@ auto* find_pair(const Pairs& pairs,
     }
     return static_cast<Pair*>(nullptr);
   }
-  const auto found = positions.find(address);
-  return found == positions.end() ? nullptr : &pairs[found->second];
+  const auto found = positions->find(address);
+  return found == positions->end() ? nullptr : &pairs[found->second];
 }
 
-template <class Pairs, class Addresses>
-void add_pair(Pairs& pairs,
-              std::unordered_map<const void*, std::size_t>& positions,
-              typename Pairs::value_type&& pair,
-              Addresses addresses) {
+template <class Pairs, class Positions, class Addresses>
+void add_pair(Pairs& pairs, Positions& positions, typename Pairs::value_type&& pair, Addresses addresses) {
   pairs.push_back(std::move(pair));
   if (pairs.size() > kMany) {
+    if (positions == nullptr) {
+      positions = std::make_unique<typename Positions::element_type>();
+    }
     for (std::size_t i = pairs.size() == kMany + 1 ? 0 : pairs.size() - 1; i < pairs.size(); i++) {
       const auto [first, second] = addresses(pairs[i]);
-      positions.emplace(first, i);
-      positions.emplace(second, i);
+      positions->emplace(first, i);
+      positions->emplace(second, i);
     }
   }
 }
@@ -181,16 +179,8 @@ void HostCall::check_storage(const c10::TensorImpl* tensor, const char* name) co
 at::Tensor HostCall::host_dense(const at::Tensor& tensor, Access access, const char* name) {
   c10::TensorImpl* source = tensor.unsafeGetTensorImpl();
   check_storage(source, name);
-  const auto keys = c10::DispatchKeySet(c10::DispatchKey::CPU) | (source->key_set() & kBits);
-  auto impl = c10::make_intrusive<c10::TensorImpl>(
-      c10::Storage(host_storage(source->unsafe_storage().unsafeGetStorageImpl(), access, name)),
-      keys,
-      source->dtype());
-  impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
-  if (source->is_wrapped_number()) {
-    impl->set_wrapped_number(true);
-  }
-  return at::Tensor(std::move(impl));
+  return take_host_tensor(host_storage(source->unsafe_storage().unsafeGetStorageImpl(), access, name),
+                          source);
 }
 
 at::Tensor HostCall::cpu_argument(const at::Tensor& tensor, Access access, const char* name) const {
@@ -366,7 +356,7 @@ HostCall::~HostCall() {
 // A kernel may keep an argument (packed weights keep their bias): its host view then has to keep the memory.
 void HostCall::release_arguments() {
   for (auto& pair : tensors_) {
-    pair.host = at::Tensor();
+    return_host_tensor(std::move(pair.host));
   }
   for (auto& pair : storages_) {
     // Memory that the kernel gave it and no result took stays its own.

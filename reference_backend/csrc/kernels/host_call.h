@@ -11,6 +11,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
 
+#include <memory>
 #include <unordered_map>
 
 #include "memory/detour.h"
@@ -108,10 +109,13 @@ class HostCall {
   const StoragePair* find_device_storage(const c10::StorageImpl* device) const;
   const StoragePair* find_host_storage(const c10::StorageImpl* host) const;
 
+  // By device and host addresses; made for calls with many tensors.
+  using Positions = std::unique_ptr<std::unordered_map<const void*, std::size_t>>;
+
   c10::SmallVector<StoragePair, 6> storages_;
   c10::SmallVector<TensorPair, 6> tensors_;
-  std::unordered_map<const void*, std::size_t> tensor_positions_;  // device and host addresses
-  std::unordered_map<const void*, std::size_t> storage_positions_;
+  Positions tensor_positions_;
+  Positions storage_positions_;
   bool cpu_tensors_allowed_ = false;
   bool short_storages_allowed_ = false;
   bool keeps_values_ = false;

@@ -1,4 +1,5 @@
-// The two protected members of TensorImpl that turning a CPU tensor into a device tensor in place needs.
+// The protected members of TensorImpl that turning a CPU tensor into a device tensor in place needs, and
+// taking its storage from one.
 #pragma once
 
 #include <c10/core/TensorImpl.h>
@@ -12,6 +13,9 @@ struct TensorAccess : c10::TensorImpl {
   }
   static c10::DispatchKeySet& keys(c10::TensorImpl* impl) {
     return impl->*(&TensorAccess::key_set_);
+  }
+  static c10::Storage& storage(c10::TensorImpl* impl) {
+    return impl->*(&TensorAccess::storage_);
   }
 };
 

@@ -1,0 +1,46 @@
+// The size of a call, by which the front door decides whether a queue is worth its cost.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/operator_plan.h"
+
+namespace hpu_reference::dispatch {
+
+// The largest of the tensors that a call was given.
+class CallSize {
+ public:
+  // Number of arguments, from the first, that are looked at.
+  static constexpr std::size_t kArguments = 3;
+
+  void look_at(const at::Tensor& tensor) {
+    const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+    if (impl->has_storage() && impl->dim() > 0) {
+      elements_ = std::max(elements_, impl->numel());
+      last_ = std::max(last_, impl->sizes().back());
+    }
+  }
+
+  // True for a call of some tens of microseconds or more, which is worth a queue even if nothing is pending.
+  bool is_large(kernels::OperatorPlan::Cost cost) const {
+    constexpr std::int64_t kElements = std::int64_t{1} << 21;
+    constexpr std::int64_t kProducts = std::int64_t{1} << 25;
+    switch (cost) {
+      case kernels::OperatorPlan::Cost::Product:
+        return elements_ >= (kProducts - 1) / last_ + 1;  // a product may exceed 64 bits
+      case kernels::OperatorPlan::Cost::Convolution:
+        return elements_ >= kProducts / 256;
+      default:
+        return elements_ >= kElements;
+    }
+  }
+
+ private:
+  std::int64_t elements_ = 0;
+  std::int64_t last_ = 1;
+};
+
+}  // namespace hpu_reference::dispatch

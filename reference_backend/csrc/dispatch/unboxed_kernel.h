@@ -1,0 +1,121 @@
+// The front door of an operator that small programs call often: as BoxedKernel, without a stack of values
+// between torch and the kernel. A call that the engine may hold back takes the boxed way.
+#pragma once
+
+#include <ATen/core/boxing/BoxedKernel.h>
+#include <ATen/core/boxing/impl/boxing.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "dispatch/boxed_kernel.h"
+#include "dispatch/call_size.h"
+#include "kernels/host_call.h"
+#include "runtime/queue.h"
+
+namespace hpu_reference::dispatch {
+
+// `Operator` is one of torch's at::_ops: its arguments are tensors of the device, and values that need no
+// conversion; it returns one tensor, or the argument that it writes.
+template <class Operator, class Schema = typename Operator::schema>
+class UnboxedKernel;
+
+template <class Operator, class Returned, class... Arguments>
+class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::OperatorKernel {
+  static_assert(std::is_same_v<Returned, at::Tensor> || std::is_same_v<Returned, at::Tensor&>);
+
+  template <class Argument>
+  static constexpr bool kIsTensor = std::is_same_v<std::remove_cvref_t<Argument>, at::Tensor>;
+  template <class Argument>
+  static constexpr bool kIsWritten = std::is_same_v<Argument, at::Tensor&>;
+  // What the CPU's kernel is given: a tensor of its own, else the caller's value.
+  template <class Argument>
+  using Given = std::conditional_t<kIsTensor<Argument>, at::Tensor, Argument>;
+
+ public:
+  explicit UnboxedKernel(const c10::OperatorHandle& op) : op_(op) {
+    auto kernel = std::make_unique<BoxedKernel>(op, c10::DispatchKey::CPU);
+    plan_ = &kernel->plan();
+    boxed_ = c10::BoxedKernel::makeFromFunctor(std::move(kernel));
+  }
+
+  Returned operator()(Arguments... arguments) const {
+    if (C10_UNLIKELY(runtime::needs_attention() || is_large(arguments...))) {
+      return c10::impl::BoxedKernelWrapper<Returned(Arguments...)>::call(
+          boxed_, op_, c10::DispatchKeySet(c10::DispatchKey::HPU), std::forward<Arguments>(arguments)...);
+    }
+    kernels::HostCall call(/*redirect=*/true, /*surface=*/false, /*offered=*/true);
+    // In braces, so that arguments are looked at in their order: the first wrong one is the one reported.
+    std::tuple<Given<Arguments>...> given{host<Arguments>(call, arguments)...};
+    const auto run = [&](auto&... values) -> decltype(auto) {
+      return Operator::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), values...);
+    };
+    if constexpr (std::is_reference_v<Returned>) {
+      std::apply(run, given);
+      call.kernel_done();
+      call.finish();
+      return written(arguments...);
+    } else {
+      at::Tensor result = std::apply(run, given);
+      call.kernel_done();
+      call.finish();
+      return call.device(std::move(result));
+    }
+  }
+
+  // True if the boxed way does nothing for this operator that is left out here.
+  static bool covers(const kernels::OperatorPlan& plan) {
+    const auto any = [](const std::vector<bool>& flags) {
+      return std::find(flags.begin(), flags.end(), true) != flags.end();
+    };
+    return plan.returns_tensors && plan.returns == 1 && plan.generator < 0 && !plan.data_dependent &&
+           !plan.dense_inputs && !plan.grows_storage && !any(plan.cpu_allowed) &&
+           plan.written == std::vector<bool>{kIsWritten<Arguments>...};
+  }
+
+ private:
+  bool is_large(const Arguments&... arguments) const {
+    CallSize size;
+    std::size_t position = 0;
+    const auto look = [&](const auto& argument) {
+      if constexpr (kIsTensor<decltype(argument)>) {
+        if (position < CallSize::kArguments) {
+          size.look_at(argument);
+        }
+      }
+      position++;
+    };
+    (look(arguments), ...);
+    return size.is_large(plan_->cost);
+  }
+
+  template <class Argument>
+  Given<Argument> host(kernels::HostCall& call, std::remove_reference_t<Argument>& argument) const {
+    if constexpr (kIsTensor<Argument>) {
+      constexpr auto kAccess = kIsWritten<Argument> ? kernels::Access::Write : kernels::Access::Read;
+      return call.host(argument, kAccess, plan_->name.c_str());
+    } else {
+      return argument;
+    }
+  }
+
+  // The argument that is written: the only one that is not constant.
+  static at::Tensor& written(Arguments&... arguments) {
+    at::Tensor* found = nullptr;
+    const auto look = [&](auto& argument) {
+      if constexpr (std::is_same_v<decltype(argument), at::Tensor&>) {
+        found = &argument;
+      }
+    };
+    (look(arguments), ...);
+    return *found;
+  }
+
+  c10::OperatorHandle op_;
+  c10::BoxedKernel boxed_;
+  const kernels::OperatorPlan* plan_;
+};
+
+}  // namespace hpu_reference::dispatch

@@ -1,0 +1,95 @@
+#include "kernels/host_tensors.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <array>
+
+#include "kernels/tensor_access.h"
+#include "torch_release.h"
+
+namespace hpu_reference::kernels {
+
+namespace {
+
+constexpr c10::DispatchKeySet kBits({c10::DispatchKey::Conjugate,
+                                     c10::DispatchKey::Negative,
+                                     c10::DispatchKey::ZeroTensor});
+
+using Impl = c10::intrusive_ptr<c10::TensorImpl>;
+
+// Tensor objects of one thread, as they were made: without storage, for a plain tensor of the CPU.
+class Kept {
+ public:
+  Impl take() {
+    return count_ == 0 ? Impl() : std::move(kept_[--count_]);
+  }
+
+  bool has_place() const {
+    return count_ < kept_.size();
+  }
+
+  void add(Impl&& impl) {
+    kept_[count_++] = std::move(impl);
+  }
+
+ private:
+  std::array<Impl, 4> kept_;
+  std::size_t count_ = 0;
+};
+
+Kept& kept() {
+  thread_local Kept value;
+  return value;
+}
+
+// The keys of a plain tensor of the CPU, made outside inference mode.
+c10::DispatchKeySet plain_keys() {
+  static const c10::DispatchKeySet keys = [] {
+    const c10::InferenceMode mode(false);
+    return Impl::make(c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+                          c10::StorageImpl::use_byte_size_t(),
+                          0,
+                          c10::DataPtr(nullptr, c10::Device(c10::DeviceType::CPU)),
+                          nullptr,
+                          false)),
+                      c10::DispatchKeySet(c10::DispatchKey::CPU),
+                      caffe2::TypeMeta::Make<float>())
+        ->key_set();
+  }();
+  return keys;
+}
+
+}  // namespace
+
+at::Tensor take_host_tensor(c10::intrusive_ptr<c10::StorageImpl> host, const c10::TensorImpl* device) {
+  const auto bits = device->key_set() & kBits;
+  Impl impl;
+  // In inference mode a tensor is made with other keys and without a version.
+  if (bits.empty() && !c10::InferenceMode::is_enabled()) {
+    impl = kept().take();
+  }
+  if (impl.defined()) {
+    impl->set_storage_and_dtype(c10::Storage(std::move(host)), device->dtype());
+  } else {
+    impl = Impl::make(
+        c10::Storage(std::move(host)), c10::DispatchKeySet(c10::DispatchKey::CPU) | bits, device->dtype());
+  }
+  impl->set_sizes_and_strides(device->sizes(), device->strides(), device->storage_offset());
+  if (device->is_wrapped_number()) {
+    impl->set_wrapped_number(true);
+  }
+  return at::Tensor(std::move(impl));
+}
+
+void return_host_tensor(at::Tensor&& host) {
+  Impl impl = std::move(host).unsafeReleaseIntrusivePtr();
+  Kept& places = kept();
+  if (places.has_place() && impl.use_count() == 1 && impl.weak_use_count() == 1 &&
+      impl->key_set() == plain_keys() && impl->autograd_meta() == nullptr && !impl->is_wrapped_number() &&
+      !impl->has_symbolic_sizes_strides() && !has_python_object(impl.get())) {
+    TensorAccess::storage(impl.get()) = c10::Storage();
+    places.add(std::move(impl));
+  }
+}
+
+}  // namespace hpu_reference::kernels

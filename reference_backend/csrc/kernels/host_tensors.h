@@ -1,0 +1,16 @@
+// CPU tensor objects over host storages, for the time of one call. Making one takes about as long as a small
+// kernel, so each thread keeps a few for its next calls.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace hpu_reference::kernels {
+
+// Makes a CPU tensor over `host` with the dtype, sizes, strides, offset and lazy bits of a device tensor.
+at::Tensor take_host_tensor(c10::intrusive_ptr<c10::StorageImpl> host, const c10::TensorImpl* device);
+
+// Takes one back; its storage is released. One that something else still holds, or that has got more than the
+// next call may see, is only dropped.
+void return_host_tensor(at::Tensor&& host);
+
+}  // namespace hpu_reference::kernels

@@ -1,0 +1,165 @@
+"""Operators that torch calls without a stack of values: same results, nothing left of one call in the next."""
+
+from __future__ import annotations
+
+import re
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+_SOURCE = Path(__file__).parents[2] / "csrc" / "dispatch" / "unboxed_kernels.cpp"
+#: torch's classes of the operators in the table: at::_ops::add_Tensor.
+CLASSES = re.findall(r"at::_ops::(\w+)", _SOURCE.read_text())
+
+
+def _operator(name: str) -> torch._ops.OpOverload:
+    """Find the overload of one of torch's classes: add__Tensor is aten::add_.Tensor."""
+    for base in dir(torch.ops.aten):
+        if name == base or (name.startswith(f"{base}_") and base in name):
+            packet = getattr(torch.ops.aten, base)
+            for overload in packet.overloads():
+                suffix = "" if overload == "default" else f"_{overload}"
+                if name == base + suffix:
+                    found: torch._ops.OpOverload = getattr(packet, overload)
+                    return found
+    raise LookupError(name)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_operators_of_the_table_are_registered_unboxed(name: str) -> None:
+    operator = _operator(name)
+    key = operator.name().removesuffix(".default")
+    (line,) = [row for row in torch._C._dispatch_dump(key).splitlines() if row.startswith("HPU:")]
+    assert line.endswith("[ boxed unboxed ]"), line
+
+
+@pytest.fixture
+def queued(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Give a function after which calls take the boxed way, through a queue, to the end of the test."""
+    from habana_frameworks.torch import _C
+
+    def begin() -> None:
+        _C.enqueue_delay(0.2)
+
+    yield begin
+    torch.hpu.synchronize()
+
+
+CALLS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "add": lambda a, b: torch.add(a, b, alpha=2),
+    "add to a number": lambda a, b: a + 3,
+    "promotes": lambda a, b: a.to(torch.int32) * b,
+    "view and stride": lambda a, b: a.t()[1:] - b.t()[1:],
+    "broadcast": lambda a, b: a[:, :1] / b[0],
+    "in place": lambda a, b: a.clone().mul_(b),
+    "in place of a view": lambda a, b: a.clone()[::2].add_(b[::2]),
+    "out": lambda a, b: torch.mm(a, b, out=torch.empty(0, device=a.device)),
+    "same tensor twice": lambda a, b: torch.mul(a, a),
+    "out is an input": lambda a, b: torch.add(a, b, out=b.clone()),
+    "softmax": lambda a, b: torch.softmax(a, 1),
+    "sum": lambda a, b: a.sum(0, keepdim=True),
+    "comparison": lambda a, b: a < b,
+    "where": lambda a, b: torch.where(a > 0, a, b),
+    "addmm": lambda a, b: torch.addmm(a[0], a, b, beta=0.5),
+    "conjugated": lambda a, b: torch.view_as_real(torch.complex(a, b).conj() * torch.complex(b, a)),
+    "empty": lambda a, b: a[:0] + b[:0],
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_both_ways_and_the_cpu_agree(
+    call: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], queued: Callable[[], None]
+) -> None:
+    a, b = torch.randn(8, 8), torch.randn(8, 8)
+    da, db = a.to("hpu"), b.to("hpu")
+    expected, unboxed = call(a, b), call(da, db)
+    queued()
+    boxed = call(da, db)
+    for result in (unboxed, boxed):
+        assert result.device.type == "hpu"
+        assert result.dtype == expected.dtype
+        assert result.stride() == expected.stride()
+        assert torch.equal(result.cpu(), expected)
+    assert torch.equal(da.cpu(), a) and torch.equal(db.cpu(), b)
+
+
+def test_modes_and_bits_of_a_call_do_not_reach_the_next() -> None:
+    x = torch.randn(4, 4, device="hpu")
+    plain = (x + x).cpu()
+    leaf = x.clone().requires_grad_()
+    for _ in range(3):
+        with torch.inference_mode():
+            inside = x + x
+        assert inside.is_inference() and not (x + x).is_inference()
+        (leaf * leaf).sum().backward()  # the host's tensors ask for gradients here
+        assert not (x + x).requires_grad
+        assert torch.equal((x * 1.0 + x).cpu(), plain)  # 1.0 is a wrapped number
+        z = torch.complex(x, x)
+        assert torch.equal((z.conj() + z).real.cpu(), plain)
+        assert (x.to(torch.int32) + x.to(torch.int32)).dtype == torch.int32
+        assert torch.equal((x + x).cpu(), plain)
+        assert (x + x)._version == 0
+
+
+def test_a_kernel_may_keep_its_argument() -> None:
+    kept: list[torch.Tensor] = []
+    library = torch.library.Library("aten", "IMPL")
+    try:
+
+        def keep(tensor: torch.Tensor) -> torch.Tensor:
+            kept.append(tensor)
+            return torch.ones(tensor.shape)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that torch's kernel is replaced
+            library.impl("sin", keep, "CPU", allow_override=True)
+        x = torch.full((4,), 7.0, device="hpu")
+        y = torch.sin(x)
+    finally:
+        library._destroy()
+    assert torch.equal(y.cpu(), torch.ones(4))
+    del x
+    others = [torch.full((4,), float(i), device="hpu") for i in range(20)]
+    totals = [(other + other).sum() for other in others]
+    assert [total.item() for total in totals] == [8.0 * i for i in range(20)]
+    assert kept[0].device.type == "cpu" and kept[0].shape == (4,)
+    assert kept[0].tolist() == [7.0] * 4
+
+
+def test_errors_name_the_first_wrong_argument_and_leave_the_rest() -> None:
+    x, host = torch.ones(3, device="hpu"), torch.ones(3)
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.add(x, host)
+    with pytest.raises(RuntimeError, match="same device"):
+        x.add_(host)
+    with pytest.raises(RuntimeError, match="must match the size"):
+        torch.add(x, torch.ones(2, device="hpu"))
+    with pytest.raises(RuntimeError):
+        torch.mm(x, x)
+    out = torch.ones(3, device="hpu")
+    result = torch.add(x, x, out=out)
+    assert result is out and x.add_(1) is x
+    assert torch.equal(out.cpu(), torch.full((3,), 2.0)) and torch.equal(x.cpu(), torch.full((3,), 2.0))
+
+
+def test_threads_do_not_share_tensors_of_calls() -> None:
+    weight = torch.arange(64.0, device="hpu")
+    wrong: list[str] = []
+
+    def work(number: int) -> None:
+        mine = torch.full((64,), float(number), device="hpu")
+        expected = torch.arange(64.0) + number
+        for _ in range(300):
+            if not torch.equal((weight + mine).cpu(), expected):
+                wrong.append(f"thread {number}")
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
