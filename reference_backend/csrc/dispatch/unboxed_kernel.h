@@ -30,6 +30,14 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
   static constexpr bool kIsTensor = std::is_same_v<std::remove_cvref_t<Argument>, at::Tensor>;
   template <class Argument>
   static constexpr bool kIsWritten = std::is_same_v<Argument, at::Tensor&>;
+  // A value that may hold a tensor, a device or a generator would need a conversion.
+  template <class Argument>
+  static constexpr bool kNeedsNone =
+      !std::is_convertible_v<std::remove_cvref_t<Argument>, std::optional<at::Tensor>> &&
+      !std::is_convertible_v<std::remove_cvref_t<Argument>, at::ITensorListRef> &&
+      !std::is_convertible_v<std::remove_cvref_t<Argument>, std::optional<at::Device>> &&
+      !std::is_convertible_v<std::remove_cvref_t<Argument>, std::optional<at::Generator>>;
+  static_assert(((kIsTensor<Arguments> || kNeedsNone<Arguments>) && ...));
   // What the CPU's kernel is given: a tensor of its own, else the caller's value.
   template <class Argument>
   using Given = std::conditional_t<kIsTensor<Argument>, at::Tensor, Argument>;

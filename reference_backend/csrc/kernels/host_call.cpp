@@ -86,11 +86,11 @@ auto* find_pair(const Pairs& pairs, const Positions& positions, const void* addr
 
 template <class Pairs, class Positions, class Addresses>
 void add_pair(Pairs& pairs, Positions& positions, typename Pairs::value_type&& pair, Addresses addresses) {
+  if (pairs.size() >= kMany && positions == nullptr) {
+    positions = std::make_unique<typename Positions::element_type>();
+  }
   pairs.push_back(std::move(pair));
   if (pairs.size() > kMany) {
-    if (positions == nullptr) {
-      positions = std::make_unique<typename Positions::element_type>();
-    }
     for (std::size_t i = pairs.size() == kMany + 1 ? 0 : pairs.size() - 1; i < pairs.size(); i++) {
       const auto [first, second] = addresses(pairs[i]);
       positions->emplace(first, i);

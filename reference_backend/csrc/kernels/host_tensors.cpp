@@ -3,6 +3,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <array>
+#include <atomic>
 
 #include "kernels/tensor_access.h"
 #include "torch_release.h"
@@ -17,9 +18,15 @@ constexpr c10::DispatchKeySet kBits({c10::DispatchKey::Conjugate,
 
 using Impl = c10::intrusive_ptr<c10::TensorImpl>;
 
+thread_local bool tls_ended = false;  // the thread has none any more: it ends
+
 // Tensor objects of one thread, as they were made: without storage, for a plain tensor of the CPU.
 class Kept {
  public:
+  ~Kept() {
+    tls_ended = true;
+  }
+
   Impl take() {
     return count_ == 0 ? Impl() : std::move(kept_[--count_]);
   }
@@ -65,7 +72,7 @@ at::Tensor take_host_tensor(c10::intrusive_ptr<c10::StorageImpl> host, const c10
   const auto bits = device->key_set() & kBits;
   Impl impl;
   // In inference mode a tensor is made with other keys and without a version.
-  if (bits.empty() && !c10::InferenceMode::is_enabled()) {
+  if (bits.empty() && !tls_ended && !c10::InferenceMode::is_enabled()) {
     impl = kept().take();
   }
   if (impl.defined()) {
@@ -83,10 +90,14 @@ at::Tensor take_host_tensor(c10::intrusive_ptr<c10::StorageImpl> host, const c10
 
 void return_host_tensor(at::Tensor&& host) {
   Impl impl = std::move(host).unsafeReleaseIntrusivePtr();
+  if (tls_ended) {
+    return;
+  }
   Kept& places = kept();
   if (places.has_place() && impl.use_count() == 1 && impl.weak_use_count() == 1 &&
       impl->key_set() == plain_keys() && impl->autograd_meta() == nullptr && !impl->is_wrapped_number() &&
       !impl->has_symbolic_sizes_strides() && !has_python_object(impl.get())) {
+    std::atomic_thread_fence(std::memory_order_acquire);  // another thread may have held it until now
     TensorAccess::storage(impl.get()) = c10::Storage();
     places.add(std::move(impl));
   }

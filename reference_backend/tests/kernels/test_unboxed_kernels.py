@@ -1,4 +1,4 @@
-"""Operators that torch calls without a stack of values: same results, nothing left of one call in the next."""
+"""Operators that torch calls without a stack of values: same results, and nothing left for the next call."""
 
 from __future__ import annotations
 
