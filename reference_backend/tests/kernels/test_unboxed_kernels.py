@@ -10,40 +10,34 @@ from pathlib import Path
 
 import pytest
 import torch
+from habana_frameworks.torch._C import engine_counters, enqueue_delay
 
 _SOURCE = Path(__file__).parents[2] / "csrc" / "dispatch" / "unboxed_kernels.cpp"
 #: torch's classes of the operators in the table: at::_ops::add_Tensor.
 CLASSES = re.findall(r"at::_ops::(\w+)", _SOURCE.read_text())
 
 
-def _operator(name: str) -> torch._ops.OpOverload:
-    """Find the overload of one of torch's classes: add__Tensor is aten::add_.Tensor."""
-    for base in dir(torch.ops.aten):
-        if name == base or (name.startswith(f"{base}_") and base in name):
-            packet = getattr(torch.ops.aten, base)
-            for overload in packet.overloads():
-                suffix = "" if overload == "default" else f"_{overload}"
-                if name == base + suffix:
-                    found: torch._ops.OpOverload = getattr(packet, overload)
-                    return found
-    raise LookupError(name)
+#: Names of the operators by those of torch's classes.
+_OPERATORS = {
+    name.removeprefix("aten::").replace(".", "_"): name
+    for name in torch._C._dispatch_get_all_op_names()
+    if name.startswith("aten::")
+}
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_operators_of_the_table_are_registered_unboxed(name: str) -> None:
-    operator = _operator(name)
-    key = operator.name().removesuffix(".default")
-    (line,) = [row for row in torch._C._dispatch_dump(key).splitlines() if row.startswith("HPU:")]
+    dump = torch._C._dispatch_dump(_OPERATORS[name])
+    (line,) = [row for row in dump.splitlines() if row.startswith("HPU:")]
     assert line.endswith("[ boxed unboxed ]"), line
 
 
 @pytest.fixture
-def queued(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+def queued() -> Iterator[Callable[[], None]]:
     """Give a function after which calls take the boxed way, through a queue, to the end of the test."""
-    from habana_frameworks.torch import _C
 
     def begin() -> None:
-        _C.enqueue_delay(0.2)
+        enqueue_delay(0.2)
 
     yield begin
     torch.hpu.synchronize()
@@ -59,7 +53,7 @@ CALLS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "in place of a view": lambda a, b: a.clone()[::2].add_(b[::2]),
     "out": lambda a, b: torch.mm(a, b, out=torch.empty(0, device=a.device)),
     "same tensor twice": lambda a, b: torch.mul(a, a),
-    "out is an input": lambda a, b: torch.add(a, b, out=b.clone()),
+    "out is an input": lambda a, b: torch.add(a, c := b.clone(), out=c),
     "softmax": lambda a, b: torch.softmax(a, 1),
     "sum": lambda a, b: a.sum(0, keepdim=True),
     "comparison": lambda a, b: a < b,
@@ -78,7 +72,10 @@ def test_both_ways_and_the_cpu_agree(
     da, db = a.to("hpu"), b.to("hpu")
     expected, unboxed = call(a, b), call(da, db)
     queued()
+    before = engine_counters()
     boxed = call(da, db)
+    after = engine_counters()
+    assert any(after[kind] > before[kind] for kind in ("deferred", "learned"))
     for result in (unboxed, boxed):
         assert result.device.type == "hpu"
         assert result.dtype == expected.dtype
