@@ -160,3 +160,27 @@ def test_threads_do_not_share_tensors_of_calls() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_kernel_sees_nothing_of_earlier_calls() -> None:
+    seen: list[tuple[bool, bool]] = []
+    library = torch.library.Library("aten", "IMPL")
+    x = torch.randn(4, device="hpu")
+    leaf = x.clone().requires_grad_()
+    try:
+
+        def look(tensor: torch.Tensor) -> torch.Tensor:
+            seen.append((tensor.requires_grad, tensor.is_inference()))
+            return torch.ones(tensor.shape)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that torch's kernel is replaced
+            library.impl("sin", look, "CPU", allow_override=True)
+        _ = leaf * leaf  # the host's tensors ask for gradients here
+        torch.sin(x)
+        with torch.inference_mode():
+            torch.sin(x)
+        torch.sin(x)
+    finally:
+        library._destroy()
+    assert seen == [(False, False), (False, True), (False, False)]
