@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "kernels/host_call.h"
+#include "kernels/host_tensors.h"
 #include "kernels/operator_plan.h"
 #include "memory/allocator.h"
 #include "memory/detour.h"
@@ -20,8 +21,6 @@ namespace hpu_reference::engine {
 
 namespace {
 
-constexpr c10::DispatchKeySet kBits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
-
 std::function<std::string()>& line_source() {
   static auto* value = new std::function<std::string()>();
   return *value;
@@ -30,18 +29,13 @@ std::function<std::string()>& line_source() {
 thread_local std::string tls_line;
 
 at::Tensor host_tensor(const at::Tensor& tensor, const ResolveStorage& resolve) {
-  c10::TensorImpl* source = tensor.unsafeGetTensorImpl();
-  const auto keys = c10::DispatchKeySet(c10::DispatchKey::CPU) | (source->key_set() & kBits);
-  auto impl = c10::make_intrusive<c10::TensorImpl>(
-      c10::Storage(resolve(source->unsafe_storage().unsafeGetStorageImpl())), keys, source->dtype());
-  impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
-  if (source->is_wrapped_number()) {
-    impl->set_wrapped_number(true);
-  }
+  const c10::TensorImpl* device = tensor.unsafeGetTensorImpl();
+  at::Tensor host =
+      kernels::make_host_tensor(resolve(device->unsafe_storage().unsafeGetStorageImpl()), device);
   if (c10::GradMode::is_enabled() && tensor.requires_grad()) {
-    impl->set_requires_grad(true);
+    host.unsafeGetTensorImpl()->set_requires_grad(true);
   }
-  return at::Tensor(std::move(impl));
+  return host;
 }
 
 // Makes a CPU tensor without the objects that Python may have attached to the user's.
@@ -49,7 +43,7 @@ at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
   if (by_reference) {
     auto impl = c10::make_intrusive<c10::TensorImpl>(
         c10::Storage(tensor.storage()),
-        tensor.key_set() & (kBits | c10::DispatchKeySet(c10::DispatchKey::CPU)),
+        tensor.key_set() & (kernels::kLazyBits | c10::DispatchKeySet(c10::DispatchKey::CPU)),
         tensor.dtype());
     impl->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
     if (tensor.dim() == 0 && tensor.unsafeGetTensorImpl()->is_wrapped_number()) {

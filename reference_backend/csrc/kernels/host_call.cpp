@@ -27,10 +27,6 @@ c10::DispatchKeySet excluded_keys() {
   return keys;
 }
 
-constexpr c10::DispatchKeySet kBits({c10::DispatchKey::Conjugate,
-                                     c10::DispatchKey::Negative,
-                                     c10::DispatchKey::ZeroTensor});
-
 bool is_plain_dense(c10::DispatchKeySet keys) {
   constexpr c10::DispatchKeySet other({c10::DispatchKey::Sparse,
                                        c10::DispatchKey::SparseCsr,
@@ -293,7 +289,7 @@ at::Tensor HostCall::device(at::Tensor&& result, std::size_t holders) {
   if (result.use_count() != 1) {
     auto copy = c10::make_intrusive<c10::TensorImpl>(
         c10::Storage(impl->unsafe_storage()),
-        c10::DispatchKeySet(c10::DispatchKey::CPU) | (impl->key_set() & kBits),
+        c10::DispatchKeySet(c10::DispatchKey::CPU) | (impl->key_set() & kLazyBits),
         impl->dtype());
     copy->set_sizes_and_strides(impl->sizes(), impl->strides(), impl->storage_offset());
     if (impl->is_wrapped_number()) {

@@ -12,10 +12,6 @@ namespace hpu_reference::kernels {
 
 namespace {
 
-constexpr c10::DispatchKeySet kBits({c10::DispatchKey::Conjugate,
-                                     c10::DispatchKey::Negative,
-                                     c10::DispatchKey::ZeroTensor});
-
 using Impl = c10::intrusive_ptr<c10::TensorImpl>;
 
 thread_local bool tls_ended = false;  // the thread has none any more: it ends
@@ -66,25 +62,33 @@ c10::DispatchKeySet plain_keys() {
   return keys;
 }
 
+void set_geometry(c10::TensorImpl* host, const c10::TensorImpl* device) {
+  host->set_sizes_and_strides(device->sizes(), device->strides(), device->storage_offset());
+  if (device->is_wrapped_number()) {
+    host->set_wrapped_number(true);
+  }
+}
+
 }  // namespace
 
+at::Tensor make_host_tensor(c10::intrusive_ptr<c10::StorageImpl> host, const c10::TensorImpl* device) {
+  const auto keys = c10::DispatchKeySet(c10::DispatchKey::CPU) | (device->key_set() & kLazyBits);
+  auto impl = Impl::make(c10::Storage(std::move(host)), keys, device->dtype());
+  set_geometry(impl.get(), device);
+  return at::Tensor(std::move(impl));
+}
+
 at::Tensor take_host_tensor(c10::intrusive_ptr<c10::StorageImpl> host, const c10::TensorImpl* device) {
-  const auto bits = device->key_set() & kBits;
   Impl impl;
   // In inference mode a tensor is made with other keys and without a version.
-  if (bits.empty() && !tls_ended && !c10::InferenceMode::is_enabled()) {
+  if ((device->key_set() & kLazyBits).empty() && !tls_ended && !c10::InferenceMode::is_enabled()) {
     impl = kept().take();
   }
-  if (impl.defined()) {
-    impl->set_storage_and_dtype(c10::Storage(std::move(host)), device->dtype());
-  } else {
-    impl = Impl::make(
-        c10::Storage(std::move(host)), c10::DispatchKeySet(c10::DispatchKey::CPU) | bits, device->dtype());
+  if (!impl.defined()) {
+    return make_host_tensor(std::move(host), device);
   }
-  impl->set_sizes_and_strides(device->sizes(), device->strides(), device->storage_offset());
-  if (device->is_wrapped_number()) {
-    impl->set_wrapped_number(true);
-  }
+  impl->set_storage_and_dtype(c10::Storage(std::move(host)), device->dtype());
+  set_geometry(impl.get(), device);
   return at::Tensor(std::move(impl));
 }
 

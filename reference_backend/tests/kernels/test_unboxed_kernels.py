@@ -176,10 +176,13 @@ def test_a_kernel_sees_nothing_of_earlier_calls() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that torch's kernel is replaced
             library.impl("sin", look, "CPU", allow_override=True)
+        # The first call of each pair leaves its tensors to the second one: what Python has seen is not kept.
         _ = leaf * leaf  # the host's tensors ask for gradients here
         torch.sin(x)
+        _ = x * x
         with torch.inference_mode():
             torch.sin(x)
+            _ = x * x
         torch.sin(x)
     finally:
         library._destroy()
