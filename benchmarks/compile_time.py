@@ -45,6 +45,8 @@ def in_fresh_process(name: str, device: str) -> float:
     """
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": folder}
+        # The device sets it in this process, and a child would take it for the user's choice.
+        environment.pop("TORCHINDUCTOR_COMPILE_THREADS", None)
         command = [sys.executable, "-m", "benchmarks.compile_time", name, device]
         root = Path(__file__).resolve().parent.parent
         output = subprocess.run(

@@ -12,8 +12,6 @@ Raises at import:
 
 from __future__ import annotations
 
-import os as _os
-
 import habana_frameworks as _namespace
 from habana_frameworks import autoload_switch as _autoload_switch
 
@@ -22,14 +20,14 @@ import torch as _torch
 from . import _loader
 from .internal import bridge_config, engine, exit
 from .internal.patches import gpu_migration, torchvision_ops
+from .internal.settings import compile_threads as _compile_threads
 from .internal.settings import mode as _mode
 
 _autoload_switch.autoload_requested()
 _lazy_mode = _mode.check_lazy_mode(str(_torch.__version__))
 bridge_config.check_environment()
 _loader.refuse_real_bridge(_namespace.__path__)
-# Compile workers that fork would inherit a device they must not use; the user's own choice stays.
-_os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+_compile_threads.refuse_workers()
 _C = _loader.load_core(_torch)
 engine.start(_C, _lazy_mode)
 

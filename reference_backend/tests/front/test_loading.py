@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -48,6 +49,19 @@ def test_compile_threads_are_set_unless_the_user_did(output_of):
     code = f"{IMPORT}, os; print(os.environ['TORCHINDUCTOR_COMPILE_THREADS'])"
     assert output_of(code) == "1"
     assert output_of(code, TORCHINDUCTOR_COMPILE_THREADS="3") == "3"
+
+
+@pytest.mark.parametrize("chosen", [None, "1", "3"])
+def test_the_compiler_uses_all_cores_unless_the_user_chose(output_of, tmp_path, chosen):
+    code = (
+        f"{IMPORT}, torch\n"
+        "from torch._inductor.async_compile import AsyncCompile\n"
+        "torch.compile(lambda x: x.sin() + 1, backend='hpu_backend')(torch.ones(64, device='hpu'))\n"
+        "print(AsyncCompile.pool()._max_workers if AsyncCompile.pool.cache_info().currsize else 1)"
+    )
+    environment = {} if chosen is None else {"TORCHINDUCTOR_COMPILE_THREADS": chosen}
+    threads = int(output_of(code, TORCHINDUCTOR_CACHE_DIR=str(tmp_path), **environment))
+    assert threads == (int(chosen) if chosen else len(os.sched_getaffinity(0)))
 
 
 def test_lazy_mode_is_refused_at_import(run_python):

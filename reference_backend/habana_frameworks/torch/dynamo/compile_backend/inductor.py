@@ -17,6 +17,8 @@ from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.virtualized import V
 from torch.fx import GraphModule
 
+from habana_frameworks.torch.internal.settings import compile_threads
+
 _CPU = torch.device("cpu")
 
 SEEDS = inductor_prims.seeds
@@ -119,6 +121,8 @@ def compile_cpu(
         if frozen:
             stack.enter_context(inductor_config.patch(freezing=True))
         stack.enter_context(_keeping_inputs())
+        if (threads := compile_threads.threads()) is not None:
+            stack.enter_context(inductor_config.patch(compile_threads=threads))
         strides = stack.enter_context(TracingContext.report_output_strides())
         code = compile_fx.compile_fx_inner(
             graph_module, list(inputs), is_inference=is_inference, is_backward=is_backward
