@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 
+from conformance.model.messages import message_shape
 from conformance.model.verdicts import Failure, Kind, Placement, Result, ResultId, Verdict, plain
 
 MAX_FAILURES_KEPT = 5
+MAX_SHAPES_KEPT = 20
 MAX_MESSAGE = 4000
 MAX_NOTES = 20
 
@@ -29,6 +31,8 @@ class Recorder:
         self._empty_comparisons = 0
         self._failure_count = 0
         self._failures: list[Failure] = []
+        self._shapes: set[tuple[Kind, str]] = set()
+        self._failed_samples: set[int] = set()
         self._notes: list[str] = []
         self._samples_used = 0
         self._samples_available = 0
@@ -54,12 +58,20 @@ class Recorder:
             self._empty_comparisons += 1
 
     def fail(self, kind: Kind, message: str, *, sample: int | None = None) -> None:
-        """Record a deviation of the target; the first few and the first of each kind are kept, all counted.
+        """Record a deviation of the target; all are counted, the first few and the first of each sort kept.
 
-        Every kind is kept because an expectation excuses only the kinds that it names.
+        Every kind is kept because an expectation excuses only the kinds that it names, and every shape of
+        message, up to a limit, because a second defect must not hide behind the first.
         """
         self._failure_count += 1
-        if len(self._failures) < MAX_FAILURES_KEPT or all(kind is not kept.kind for kept in self._failures):
+        if sample is not None:
+            self._failed_samples.add(int(sample))
+        sort = (kind, message_shape(message, self.id.case.subject))
+        few = len(self._failures) < MAX_FAILURES_KEPT
+        new_kind = all(kind is not kept.kind for kept in self._failures)
+        new_shape = sort not in self._shapes and len(self._shapes) < MAX_SHAPES_KEPT
+        if few or new_kind or new_shape:
+            self._shapes.add(sort)
             self._failures.append(
                 Failure(kind, message[:MAX_MESSAGE], None if sample is None else int(sample))
             )
@@ -116,6 +128,7 @@ class Recorder:
             comparisons=comparisons,
             failure_count=count,
             failures=failures,
+            failed_samples=sorted(self._failed_samples),
             notes=list(self._notes),
             samples_used=self._samples_used,
             samples_available=self._samples_available,

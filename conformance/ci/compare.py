@@ -119,8 +119,4 @@ def _regressed(old: Leg | None, new: Leg | None) -> list[str]:
         report = diff.compare([old], [new])
     except UsageError:
         return []
-    return [
-        change.id
-        for pair in report.pairs
-        for change in (*pair.regressed, *(() if pair.excuse else pair.vanished))
-    ]
+    return [change.id for pair in report.pairs for change in pair.counted]

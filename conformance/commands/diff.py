@@ -20,11 +20,12 @@ def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "diff",
-        help="compare two runs: regressed, fixed, new, vanished, still failing",
+        help="compare two runs: regressed, changed failures, fixed, new, vanished",
         description=(
             "Compare two runs leg by leg. The exit code is 1 if a result regressed (it is further from a "
-            "pass than before, even if that is expected or declared by now), or if one vanished "
-            "although suite, torch, level, shard, selection and samples are the same."
+            "pass than before, even if that is expected or declared by now), if one that failed fails in "
+            "another way (other kinds, samples or messages), or if one vanished although suite, torch, "
+            "level, shard, selection and samples are the same."
         ),
     )
     parser.add_argument("old", type=Path, metavar="OLD", help="output folder of the run before")
@@ -57,6 +58,7 @@ def _pair(pair: diff.Difference) -> Iterator[str]:
     failing = sum(_fails(change) for change in pair.added)
     numbers = {
         "regressed": str(len(pair.regressed)),
+        "failing in another way": str(len(pair.changed)),
         "fixed": str(len(pair.fixed)),
         "still failing": str(len(pair.still_failing)),
         "excused": str(len(pair.excused)),
@@ -69,6 +71,11 @@ def _pair(pair: diff.Difference) -> Iterator[str]:
     for note in pair.notes:
         yield f"  note: {note}"
     yield from _grouped("regressed", pair.regressed, pair.new)
+    if pair.changed:
+        yield "  failing in another way:"
+        for change in pair.changed[:_NAMED]:
+            yield f"    {change.id} ({change.words()}): {change.how}"[:220]
+        yield from _more(pair.changed)
     if pair.vanished:
         why = f", which do not count: {pair.excuse}" if pair.excuse else ""
         yield f"  vanished{why}:"
@@ -107,5 +114,9 @@ def _grouped(word: str, changes: list[diff.Change], leg: Leg) -> Iterator[str]:
 def _names(changes: list[diff.Change]) -> Iterator[str]:
     for change in changes[:_NAMED]:
         yield f"    {change.id} ({change.words()})"
+    yield from _more(changes)
+
+
+def _more(changes: list[diff.Change]) -> Iterator[str]:
     if len(changes) > _NAMED:
         yield f"    and {len(changes) - _NAMED} more; see --json"

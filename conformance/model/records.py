@@ -41,6 +41,7 @@ class ResultDetails(TypedDict, total=False):
     placement: str
     notes: list[str]
     failures: list[FailureRow]
+    failed_samples: list[int]
 
 
 class AttemptDetails(ResultDetails, total=False):

@@ -154,7 +154,8 @@ class Failure:
 class Result:
     """The findings of one property about one subject in one dtype.
 
-    ``comparisons`` counts compared elements or facts; ``failures`` keeps the first few of ``failure_count``.
+    ``comparisons`` counts compared elements or facts; ``failures`` keeps the first few of ``failure_count``;
+    ``failed_samples`` are the indices of all samples that showed one, ascending.
     """
 
     id: ResultId
@@ -169,6 +170,7 @@ class Result:
     seconds: float = 0.0
     seed: int = 0
     attempt: int = 1
+    failed_samples: list[int] = dataclasses.field(default_factory=list)
 
     def to_json(self) -> AttemptRow:
         """A JSON object with plain strings and numbers only; empty fields are left out."""
@@ -198,6 +200,8 @@ class Result:
             row["placement"] = self.placement.value
         if self.failures:
             row["failures"] = [failure.to_json() for failure in self.failures]
+        if self.failed_samples:
+            row["failed_samples"] = self.failed_samples
         return row
 
     @staticmethod
@@ -211,6 +215,7 @@ class Result:
             failures=[
                 Failure(Kind(f["kind"]), f["message"], f.get("sample")) for f in data.get("failures", [])
             ],
+            failed_samples=list(data.get("failed_samples", [])),
             notes=list(data.get("notes", [])),
             samples_used=data.get("samples_used", 0),
             samples_available=data.get("samples_available", 0),

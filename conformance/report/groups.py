@@ -12,9 +12,10 @@ import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from conformance.model.messages import message_shape, quotes_error
 from conformance.model.records import Leg, Row
 from conformance.model.verdicts import ResultId, Verdict
-from conformance.report.families import message_shape, operator_family, property_family, quotes_error
+from conformance.report.families import operator_family, property_family
 
 _ORDER = list(Verdict)
 #: From this many families of operators on, and this share of the subjects that ran, it is one cause for all.

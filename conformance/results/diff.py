@@ -1,4 +1,4 @@
-"""The differences between two runs, leg by leg: regressed, fixed, new, vanished, still failing."""
+"""The differences between two runs, leg by leg: regressed, changed failures, fixed, new, vanished."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from typing import Literal, TypedDict
 
 from conformance.errors import UsageError
+from conformance.expectations import judge
 from conformance.expectations.aliases import Aliases
+from conformance.model.messages import message_shape
 from conformance.model.records import Digests, Leg, Row, TargetRecord
-from conformance.model.verdicts import Verdict
+from conformance.model.verdicts import ResultId, Verdict
 from conformance.results.merge import spoken
 
 #: The distance of a verdict from a pass. A step up is a regression, even if an expectation or a declaration
@@ -23,6 +25,12 @@ _DISTANCE = {
     Verdict.XFAIL: 2,
 }
 _FAILS = 3
+#: Verdicts of results that fail in one way, which a later run may compare with its own.
+_FAILING = frozenset(
+    {Verdict.FAIL, Verdict.CRASH, Verdict.TIMEOUT, Verdict.ERROR, Verdict.VACUOUS, Verdict.XFAIL}
+)
+#: Samples and messages that are named where they changed.
+_NAMED = 5
 #: What must agree between two legs for a result that is gone to count.
 _SAME: tuple[Literal["level", "shard", "selection", "samples"], ...] = (
     "level",
@@ -34,12 +42,16 @@ _SAME: tuple[Literal["level", "shard", "selection", "samples"], ...] = (
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """One result in both runs; a verdict is None if the run does not have it."""
+    """One result in both runs; a verdict is None if the run does not have it.
+
+    ``how`` says in words how a failure changed.
+    """
 
     id: str
     old: str | None
     new: str | None
     row: Row
+    how: str = ""
 
     def words(self) -> str:
         """The verdicts before and after."""
@@ -53,6 +65,8 @@ class Difference:
     old: Leg
     new: Leg
     regressed: list[Change] = dataclasses.field(default_factory=list)
+    #: Results that fail in both runs, but not in the same way: a new defect may stand behind an old one.
+    changed: list[Change] = dataclasses.field(default_factory=list)
     fixed: list[Change] = dataclasses.field(default_factory=list)
     excused: list[Change] = dataclasses.field(default_factory=list)
     still_failing: list[Change] = dataclasses.field(default_factory=list)
@@ -64,9 +78,14 @@ class Difference:
     excuse: str = ""
 
     @property
+    def counted(self) -> list[Change]:
+        """The results that are worse: regressed, failing in another way, or gone without a reason."""
+        return [*self.regressed, *self.changed, *(() if self.excuse else self.vanished)]
+
+    @property
     def worse(self) -> bool:
-        """True if a result regressed, or is gone without a reason."""
-        return bool(self.regressed) or bool(self.vanished and not self.excuse)
+        """True if any result is worse."""
+        return bool(self.counted)
 
 
 @dataclasses.dataclass
@@ -136,6 +155,8 @@ def _difference(old: Leg, new: Leg, aliases: Aliases) -> Difference:
     difference = Difference(old, new)
     difference.notes = list(_notes(old, new))
     difference.excuse = _excuse(old, new)
+    same_suite = old["digests"].get("suite") == new["digests"].get("suite")
+    same_samples = old["samples"] == new["samples"] and _minor(old["torch"]) == _minor(new["torch"])
     before = {aliases.resolve(row["id"]): row for row in old["results"]}
     after = {aliases.resolve(row["id"]): row for row in new["results"]}
     for name, row in after.items():
@@ -145,7 +166,9 @@ def _difference(old: Leg, new: Leg, aliases: Aliases) -> Difference:
             difference.added.append(change)
             continue
         start, end = _distance(was["verdict"]), _distance(row["verdict"])
-        if end > start:
+        if start == end and (how := _how(was, row, same_suite, same_samples)):
+            difference.changed.append(dataclasses.replace(change, how=how))
+        elif end > start:
             difference.regressed.append(change)
         elif end < start:
             (difference.excused if end else difference.fixed).append(change)
@@ -157,6 +180,45 @@ def _difference(old: Leg, new: Leg, aliases: Aliases) -> Difference:
         Change(name, row["verdict"], None, row) for name, row in before.items() if name not in after
     ]
     return difference
+
+
+def _how(old: Row, new: Row, same_suite: bool, same_samples: bool) -> str:
+    """The way in which a failure is another one, in words; empty if it is the same, or if no way shows.
+
+    Kinds of failure always compare. Another version of the suite may word a message differently and number
+    its samples differently; another torch has other samples.
+    """
+    if any(Verdict(row["verdict"]) not in _FAILING for row in (old, new)):
+        return ""
+    kinds = [sorted(judge.kinds(row)) for row in (old, new)]
+    if kinds[0] != kinds[1]:
+        return f"kinds {', '.join(kinds[0]) or 'none'} → {', '.join(kinds[1]) or 'none'}"
+    if not same_suite:
+        return ""
+    if same_samples:
+        samples = [set(row.get("failed_samples", ())) for row in (old, new)]
+        if more := samples[1] - samples[0]:
+            return f"samples that did not fail before: {_some(sorted(more))}"
+        if fewer := samples[0] - samples[1]:
+            return f"samples that do not fail any more: {_some(sorted(fewer))}"
+    said = [_shapes(row) for row in (old, new)]
+    if added := [words for words in said[1] if words not in said[0]]:
+        return f"it says: {added[0]}"
+    gone = [words for words in said[0] if words not in said[1]]
+    return f"it does not say any more: {gone[0]}" if gone else ""
+
+
+def _shapes(row: Row) -> list[str]:
+    subject = ResultId.parse(row["id"]).case.subject
+    return [
+        f"{failure['kind']}: {message_shape(failure['message'], subject)}"
+        for failure in row.get("failures", ())
+    ]
+
+
+def _some(numbers: list[int]) -> str:
+    named = ", ".join(map(str, numbers[:_NAMED]))
+    return named if len(numbers) <= _NAMED else f"{named} and {len(numbers) - _NAMED} more"
 
 
 def _notes(old: Leg, new: Leg) -> list[str]:
@@ -222,7 +284,7 @@ def _head(leg: Leg) -> _LegHead:
 
 def to_json(report: Report) -> dict[str, object]:
     """Everything about a comparison, for programs."""
-    lists = ("regressed", "fixed", "excused", "still_failing", "added", "vanished")
+    lists = ("regressed", "changed", "fixed", "excused", "still_failing", "added", "vanished")
     return {
         "schema": 1,
         "exit": int(report.worse),
@@ -236,7 +298,10 @@ def to_json(report: Report) -> dict[str, object]:
                 "unchanged": pair.unchanged,
                 **{
                     key: [
-                        {"id": change.id, "old": change.old, "new": change.new}
+                        {
+                            **{"id": change.id, "old": change.old, "new": change.new},
+                            **({"how": change.how} if change.how else {}),
+                        }
                         for change in getattr(pair, key)
                     ]
                     for key in lists

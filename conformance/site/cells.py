@@ -127,11 +127,7 @@ def summary(submission: Submission, before: Submission | None) -> Run:
     if before is not None:
         try:
             report = diff.compare([before.leg], [leg])
-            regressed = tuple(
-                change.id
-                for pair in report.pairs
-                for change in (*pair.regressed, *(() if pair.excuse else pair.vanished))
-            )
+            regressed = tuple(change.id for pair in report.pairs for change in pair.counted)
         except UsageError:  # nothing in common
             before = None
     return Run(

@@ -24,3 +24,17 @@ def test_a_recorder_keeps_one_failure_of_every_kind() -> None:
     result = recorder.result()
     assert result.failure_count == 3 * MAX_FAILURES_KEPT + 1
     assert [failure.kind for failure in result.failures] == [Kind.VALUE] * MAX_FAILURES_KEPT + [Kind.METADATA]
+
+
+def test_a_recorder_keeps_each_new_message_and_all_failed_samples() -> None:
+    recorder = Recorder(ResultId.parse("value/add@float32"), seed=0)
+    for sample in reversed(range(3 * MAX_FAILURES_KEPT)):
+        recorder.fail(Kind.VALUE, f"{sample} differs", sample=sample)
+    recorder.fail(Kind.VALUE, "it has another shape", sample=2)
+    recorder.fail(Kind.VALUE, "no sample shows this")
+    result = recorder.result()
+    assert [failure.message for failure in result.failures[MAX_FAILURES_KEPT:]] == [
+        "it has another shape",
+        "no sample shows this",
+    ]
+    assert result.failed_samples == list(range(3 * MAX_FAILURES_KEPT))

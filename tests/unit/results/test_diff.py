@@ -21,9 +21,10 @@ def run(mode: str = "eager", **verdicts: str) -> list[dict[str, Any]]:
             "id": f"p/{name}@d",
             "verdict": verdict,
             "seconds": 0.1,
-            **({"failures": [{"kind": "value", "message": f"{name} differs"}]} if verdict == "fail" else {}),
+            **({"failures": [{"kind": kind, "message": f"{name} differs"}]} if kind else {}),
         }
         for name, verdict in verdicts.items()
+        for kind in [{"fail": "value", "xfail": "value", "crash": "crash"}.get(verdict)]
     ]
     cases = {f"p/{name}": verdict for name, verdict in verdicts.items()}
     return [leg(mode, results=rows, cases=cases, complete=True, exit=0)]
@@ -34,10 +35,10 @@ def changed(old: str | None, new: str | None) -> str:
     before = run(**({"a": old} if old else {}), same="pass")
     after = run(**({"a": new} if new else {}), same="pass")
     (pair,) = difference.compare(before, after).pairs
-    lists = ("regressed", "fixed", "excused", "still_failing", "added", "vanished")
+    lists = ("regressed", "changed", "fixed", "excused", "still_failing", "added", "vanished")
     found = [name for name in lists if getattr(pair, name)]
     assert len(found) <= 1 and pair.unchanged == 1 + (not found)
-    assert pair.worse is (found in (["regressed"], ["vanished"]))
+    assert pair.worse is (found in (["regressed"], ["changed"], ["vanished"]))
     return found[0] if found else "unchanged"
 
 
@@ -51,7 +52,7 @@ def changed(old: str | None, new: str | None) -> str:
         ("fail", "pass", "fixed"), ("xfail", "pass", "fixed"), ("xfail", "xpass", "fixed"),
         ("unsupported", "pass", "fixed"), ("flaky", "pass", "fixed"),
         ("fail", "xfail", "excused"), ("crash", "unsupported", "excused"),
-        ("xfail", "unsupported", "excused"), ("fail", "crash", "still_failing"),
+        ("xfail", "unsupported", "excused"), ("fail", "crash", "changed"), ("fail", "fail", "still_failing"),
         ("flaky", "fail", "still_failing"), ("fail", "flaky", "still_failing"),
         ("pass", "pass", "unchanged"), ("xfail", "xfail", "unchanged"), ("pass", "xpass", "unchanged"),
         (None, "pass", "added"), (None, "fail", "added"),
@@ -60,6 +61,59 @@ def changed(old: str | None, new: str | None) -> str:
 )  # fmt: skip
 def test_every_step_from_one_verdict_to_another(old: str | None, new: str | None, word: str) -> None:
     assert changed(old, new) == word
+
+
+def failing(verdict: str = "fail", samples: tuple[int, ...] = (), **messages: str) -> list[dict[str, Any]]:
+    """A leg with one result that fails with a message for each kind."""
+    (made,) = run(a=verdict, same="pass")
+    made["results"][0] |= {
+        "failures": [{"kind": kind, "message": message} for kind, message in messages.items()],
+        "failed_samples": list(samples),
+    }
+    return [made]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "how"),
+    [
+        (failing(value="1 of 5"), failing(value="3 of 7"), ""),
+        (
+            failing(value="1 of 5"),
+            failing(value="1 of 5", aliasing="no view"),
+            "kinds value → aliasing, value",
+        ),
+        (failing(value="1 of 5"), failing(value="it has shape []"), "it says: value: it has shape #"),
+        (failing(samples=(1, 2)), failing(samples=(1, 2, 9)), "samples that did not fail before: 9"),
+        (failing(samples=(1, 2)), failing(samples=(2,)), "samples that do not fail any more: 1"),
+        (
+            failing("xfail", tuple(range(3)), value="a"),
+            failing("xfail", tuple(range(20)), value="a"),
+            "samples that did not fail before: 3, 4, 5, 6, 7 and 12 more",
+        ),
+        (failing("flaky", value="a"), failing("flaky", value="b"), ""),
+    ],
+)
+def test_a_failure_that_changed_is_shown(
+    old: list[dict[str, Any]], new: list[dict[str, Any]], how: str
+) -> None:
+    report = difference.compare(old, new)
+    (pair,) = report.pairs
+    assert ([change.how for change in pair.changed], report.worse) == ([how] if how else [], bool(how))
+    text = "\n".join(diff.lines(report))
+    assert ("failing in another way" in text) is bool(how) and how in text
+    rows = difference.to_json(report)["legs"][0]["changed"]
+    assert [row["how"] for row in rows] == ([how] if how else [])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("digests", {"suite": "other"}), ("samples", "1"), ("torch", "2.14.0+cpu")]
+)
+def test_samples_compare_where_both_runs_have_the_same_ones(key: str, value: Any) -> None:
+    old, new = failing(samples=(1,), value="a"), failing(samples=(2,), value="a")
+    new[0][key] = {**new[0]["digests"], **value} if isinstance(value, dict) else value
+    assert not difference.compare(old, new).pairs[0].changed
+    new[0]["results"][0]["failures"] = [{"kind": "aliasing", "message": "a"}]
+    assert difference.compare(old, new).pairs[0].changed
 
 
 @pytest.mark.parametrize(
