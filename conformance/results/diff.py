@@ -29,7 +29,7 @@ _FAILS = 3
 _FAILING = frozenset(
     {Verdict.FAIL, Verdict.CRASH, Verdict.TIMEOUT, Verdict.ERROR, Verdict.VACUOUS, Verdict.XFAIL}
 )
-#: Samples and messages that are named where they changed.
+#: Samples of a changed failure that are named.
 _NAMED = 5
 #: What must agree between two legs for a result that is gone to count.
 _SAME: tuple[Literal["level", "shard", "selection", "samples"], ...] = (
