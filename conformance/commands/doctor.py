@@ -46,7 +46,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
     import torch
 
-    from conformance.doctor import facts, promises
+    from conformance.doctor import facts, prerequisites, promises
     from conformance.expectations import declarations
     from conformance.plan import plan
     from conformance.subjects import catalogue
@@ -61,7 +61,7 @@ def execute(arguments: argparse.Namespace) -> int:
     declarations.check(file, lambda: plan.build(target, "full", file.modes))
     operators, capabilities = promises.collect(file, target, arguments.level)
     groups = {
-        "Device": facts.collect(target) + _known_answers(target),
+        "Device": [*facts.collect(target), *_known_answers(target), *prerequisites.collect(target)],
         "Operators": operators,
         "Capabilities": capabilities,
     }

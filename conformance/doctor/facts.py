@@ -32,6 +32,7 @@ MODULE_FUNCTIONS: dict[str, str | None] = {
     "set_rng_state": "generator",
     "manual_seed": "generator",
     "manual_seed_all": "generator",
+    "initial_seed": "generator",
     "Stream": "streams",
     "current_stream": "streams",
     "Event": "events",

@@ -11,6 +11,7 @@ import torch
 import torch.utils.dlpack
 
 from conformance.checking.invocation import one_line
+from conformance.doctor.facts import MODULE_FUNCTIONS
 
 Trial = Callable[[str], object]
 
@@ -40,9 +41,23 @@ def attempt(word: str, device: str) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             _TRIALS[word](device)
+            _expect_functions(word, device)
     except Exception as error:
         return str(error) if isinstance(error, Absent) else one_line(error)
     return ""
+
+
+def _expect_functions(word: str, device: str) -> None:
+    """Raise Absent if the device's module lacks a function that the doctor asks for with this capability."""
+    if torch.device(device).type == "cpu":
+        return
+    module = torch.get_device_module(device)
+    absent = [
+        name
+        for name, needed_by in MODULE_FUNCTIONS.items()
+        if needed_by == word and not hasattr(module, name)
+    ]
+    _expect(not absent, f"{module.__name__} has no {' and no '.join(absent)}, which torch calls")
 
 
 def _expect(holds: bool, text: str) -> None:
@@ -173,10 +188,6 @@ def _random(device: str) -> None:
 def _generator(device: str) -> None:
     generator = torch.Generator(device).manual_seed(1)
     torch.rand(2, device=device, generator=generator)
-    module = torch.get_device_module(device)
-    if torch.device(device).type != "cpu":
-        _expect(hasattr(module, "manual_seed_all"), "torch.manual_seed does not reach the device: its "
-                "module has no manual_seed_all")  # fmt: skip
 
 
 @_trial("streams")

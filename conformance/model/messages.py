@@ -16,6 +16,8 @@ _NUMBER = re.compile(
     r"0x[0-9a-fA-F]+|(?<![A-Za-z_#\d])[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf)j?(?![A-Za-z_])"
 )
 _LIST = re.compile(r"(?:[(\[{]\s*(?:#[,:+\s]*)*[)\]}]|#)(?:\s*[,x+-]\s*(?:[(\[{]\s*(?:#[,:+\s]*)*[)\]}]|#))*")
+#: The beginning of a message about what the suite needs of a device before it can check anything.
+_PREREQUISITE = re.compile(r"prerequisite [\w ]+: ")
 _LENGTH = 160
 
 
@@ -26,9 +28,10 @@ def message_shape(message: str, subject: str) -> str:
     quotes an error, only that counts: the words before say which call it was.
     """
     line = next(iter(message.splitlines()), "")
+    before = prerequisite(message)
     error = _ERROR.search(line)
     if error is not None:
-        line = error.group(1)
+        line = f"{before}: {error.group(1)}" if before else error.group(1)
     for name in sorted({subject, subject.rpartition(".")[2]}, key=len, reverse=True):
         if len(name) > 1:
             line = re.sub(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9])", "SUBJECT", line)
@@ -36,6 +39,15 @@ def message_shape(message: str, subject: str) -> str:
     return " ".join(_LIST.sub("#", line).split())[:_LENGTH]
 
 
+def prerequisite(message: str) -> str:
+    """The prerequisite of the suite that a message says to fail (``prerequisite copies``), or nothing."""
+    match = _PREREQUISITE.match(message)
+    return match.group().rstrip(": ") if match else ""
+
+
 def quotes_error(message: str) -> bool:
-    """Return True if a message quotes an error of the target, whose words tell causes apart."""
-    return _ERROR.search(next(iter(message.splitlines()), "")) is not None
+    """Return True if a message quotes an error of the target, whose words tell causes apart.
+
+    One about a prerequisite does so too, whatever the family of operators.
+    """
+    return prerequisite(message) != "" or _ERROR.search(next(iter(message.splitlines()), "")) is not None

@@ -12,7 +12,7 @@ import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from conformance.model.messages import message_shape, quotes_error
+from conformance.model.messages import message_shape, prerequisite, quotes_error
 from conformance.model.records import Leg, Row
 from conformance.model.verdicts import ResultId, Verdict
 from conformance.report.families import operator_family, property_family
@@ -64,7 +64,9 @@ class Group:
         )
 
     def name(self) -> str:
-        """A short name of what fails."""
+        """A short name of what fails: a prerequisite of the suite, or the subjects."""
+        if named := prerequisite(self.shape):
+            return named
         subjects = self.subjects
         if len(subjects) == 1:
             return subjects[0]

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from conformance.checking import trees
+from conformance.checking.invocation import one_line, report_error
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.samples.operators import Sample, bits
@@ -21,7 +22,18 @@ _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.spars
 
 
 class WrongCopy(Exception):
-    """A copy to the device does not hold what was copied."""
+    """A prerequisite of the suite fails: a copy to the device is wrong, or cannot be made for ``__cause__``.
+
+    It says nothing about the operator that the copy was for; the message names the prerequisite.
+    """
+
+    def __init__(self, kind: Kind, prerequisite: str, text: str) -> None:
+        super().__init__(f"prerequisite {prerequisite}: {text}")
+        self.kind = kind
+
+
+#: Types of devices that refuse to set a tensor's storage, which `as_strided` then does instead.
+_without_set: set[str] = set()
 
 
 class Copier:
@@ -111,10 +123,11 @@ class Copier:
             if self.check and dtype == plain.dtype:
                 _same_bits(base, flat)
             self._storages[key] = base
-        copy = torch.empty(0, dtype=dtype, device=self.device)
-        copy.set_(base.untyped_storage(), plain.storage_offset(), plain.shape, plain.stride())
+        copy = _placed(base, dtype, plain)
         if self.check and dtype == plain.dtype:
-            _same_bits(copy.clone(memory_format=torch.contiguous_format), plain.contiguous())
+            _same_bits(
+                copy.clone(memory_format=torch.contiguous_format), plain.contiguous(), "strided memory"
+            )
         return copy
 
     def _sparse(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -148,7 +161,30 @@ class Copier:
         return plain.to(device=self.device, dtype=dtype, copy=True)
 
 
-def _same_bits(copy: torch.Tensor, source: torch.Tensor) -> None:
+def _placed(base: torch.Tensor, dtype: torch.dtype, plain: torch.Tensor) -> torch.Tensor:
+    """A tensor in the memory of ``base``, which is flat, laid out as ``plain`` is in its own."""
+    where = (plain.storage_offset(), plain.shape, plain.stride())
+    device = base.device.type
+    if device not in _without_set:
+        copy = torch.empty(0, dtype=dtype, device=base.device)
+        try:
+            return copy.set_(base.untyped_storage(), *where)
+        except Exception:
+            _without_set.add(device)
+    try:
+        whole = base.nbytes // dtype.itemsize * dtype.itemsize // base.itemsize
+        flat = base if base.dtype == dtype else base[:whole].view(dtype)
+        # No view for autograd: the memory is shared, and that is all.
+        return flat.as_strided(where[1], where[2], where[0]).data
+    except Exception as error:
+        _without_set.discard(device)
+        text = "inputs are laid out with aten::set_ or aten::as_strided, and neither works on the device"
+        raise WrongCopy(
+            Kind.EXCEPTION, "strided memory", f"{text}: the second raised {one_line(error)}"
+        ) from error
+
+
+def _same_bits(copy: torch.Tensor, source: torch.Tensor, prerequisite: str = "copies") -> None:
     if copy.numel() == 0:
         return
     back = copy.cpu() if copy.device.type != "cpu" else copy
@@ -156,9 +192,15 @@ def _same_bits(copy: torch.Tensor, source: torch.Tensor) -> None:
         return
     if bits(back.contiguous().clone()) != bits(source.contiguous().clone()):
         raise WrongCopy(
-            f"copy to device changed the bits of a {source.dtype} tensor of shape {list(source.shape)} "
-            f"and strides {list(source.stride())}"
+            Kind.VALUE, prerequisite, f"a copy to the device changed the bits of {_layout(source)}"
         )
+
+
+def _layout(tensor: torch.Tensor) -> str:
+    return (
+        f"a {tensor.dtype} tensor of size {list(tensor.shape)}, strides {list(tensor.stride())} and storage "
+        f"offset {tensor.storage_offset()}"
+    )
 
 
 def _same_metadata(copy: torch.Tensor, source: torch.Tensor) -> None:
@@ -171,14 +213,15 @@ def _same_metadata(copy: torch.Tensor, source: torch.Tensor) -> None:
         ("neg bit", copy.is_neg(), source.is_neg()),
     ):
         if copied != original:
-            raise WrongCopy(f"copy to device changed the {word} of a tensor from {original} to {copied}")
+            text = f"a copy to the device changed the {word} of {_layout(source)} from {original} to {copied}"
+            raise WrongCopy(Kind.METADATA, "copies", text)
 
 
 def to_device(sample: Sample, target: Target, recorder: Recorder | None = None) -> Sample | None:
     """Return a private copy of ``sample`` on the target's device; None if the copy is wrong or was refused.
 
-    With a recorder the reason is recorded there: kind VALUE for wrong bits, METADATA for a wrong layout,
-    REFUSED or EXCEPTION for an error. Without one the error is raised.
+    With a recorder the reason is recorded there (`report_copy`): kind VALUE for wrong bits, METADATA for a
+    wrong layout, REFUSED or EXCEPTION for an error. Without one the error is raised.
     """
     copier = Copier(torch.device(target.device))
     try:
@@ -186,20 +229,25 @@ def to_device(sample: Sample, target: Target, recorder: Recorder | None = None) 
         for place in sample.stays:
             if place < len(args) and isinstance(args[place], torch.Tensor):
                 args = (*args[:place], args[place].cpu(), *args[place + 1 :])
-    except WrongCopy as error:
-        if recorder is None:
-            raise
-        kind = Kind.VALUE if "bits" in str(error) else Kind.METADATA
-        recorder.fail(kind, f"{error}.", sample=sample.index)
-        return None
     except Exception as error:
         if recorder is None:
             raise
-        from conformance.checking.invocation import report_error
-
-        report_error(target, recorder, error, what="copying the sample to the device", sample=sample.index)
+        report_copy(target, recorder, error, sample=sample.index)
         return None
     return sample.replace(input=input, args=args, kwargs=kwargs)
+
+
+def report_copy(target: Target, recorder: Recorder, error: Exception, sample: int | None = None) -> None:
+    """Record that a sample could not be copied to the device, under the name of what fails."""
+    if not isinstance(error, WrongCopy):
+        report_error(
+            target, recorder, error, what="prerequisite copies: copying to the device", sample=sample
+        )
+    elif isinstance(error.__cause__, Exception):
+        what = "prerequisite strided memory: laying out an input with aten::as_strided, after aten::set_,"
+        report_error(target, recorder, error.__cause__, what=what, sample=sample)
+    else:
+        recorder.fail(error.kind, f"{error}.", sample=sample)
 
 
 def to_host(sample: Sample, dtypes: Mapping[torch.dtype, torch.dtype] | None = None) -> Sample:

@@ -21,7 +21,7 @@ from conformance.oracle.modules import ModuleExpected, expected
 from conformance.oracle.observed_modules import FORWARD, Observation, Procedure
 from conformance.oracle.precision import UP
 from conformance.samples import extent
-from conformance.samples.copies import WrongCopy
+from conformance.samples.copies import WrongCopy, report_copy
 from conformance.samples.modules import Arguments, ModuleSample, module_samples
 from conformance.samples.operators import dtype_name, dtype_of
 from conformance.subjects.databases import Subject
@@ -110,7 +110,7 @@ def succeeded(
     if outcome.error is None:
         return True
     if isinstance(outcome.error, WrongCopy):
-        recorder.fail(Kind.VALUE, f"{what}: {one_line(outcome.error)}", sample=sample)
+        report_copy(target, recorder, outcome.error, sample=sample)
     else:
         report_error(target, recorder, outcome.error, what=what, sample=sample)
     return False

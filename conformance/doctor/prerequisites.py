@@ -1,0 +1,54 @@
+"""What the suite itself needs of a device before it can check any operator, each with a small trial."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+
+import torch
+
+from conformance.checking.invocation import one_line
+from conformance.device.probe import dtype_of
+from conformance.doctor.facts import Fact
+from conformance.samples.copies import Copier, WrongCopy
+from conformance.target.target import Target
+
+
+def _dense(dtype: torch.dtype) -> list[torch.Tensor]:
+    return [torch.arange(6).to(dtype).view(2, 3), torch.tensor(3).to(dtype), torch.empty(0, 2, dtype=dtype)]
+
+
+def _strided(dtype: torch.dtype) -> list[torch.Tensor]:
+    base = torch.arange(24).to(dtype)
+    return [base[3:21].view(3, 6).t()[::2], base[:4].expand(2, 4), base[5]]
+
+
+#: By name: tensors to copy, the kernels that copying takes, and what happens without.
+_TRIALS: dict[str, tuple[Callable[[torch.dtype], list[torch.Tensor]], str, str]] = {
+    "copies": (
+        _dense,
+        "aten::empty_strided, aten::_copy_from or aten::copy_ (both ways), aten::_to_copy",
+        "no operator can be checked",
+    ),
+    "strided memory": (
+        _strided,
+        "aten::set_.source_Storage_storage_offset or aten::as_strided, aten::view, aten::clone",
+        "samples with strides, offsets or shared memory cannot be checked, whatever the operator",
+    ),
+}
+
+
+def collect(target: Target) -> Iterator[Fact]:
+    """Try each prerequisite on the target's device."""
+    for name, (tensors, kernels, otherwise) in _TRIALS.items():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                Copier(torch.device(target.device)).tree(tensors(dtype_of(target)))
+                target.synchronize()
+        except Exception as error:
+            text = str(error) if isinstance(error, WrongCopy) else one_line(error)
+            step = f"make {name} work ({kernels}): without, {otherwise}"
+            yield Fact(f"prerequisite {name}", False, text.removeprefix(f"prerequisite {name}: "), step=step)
+        else:
+            yield Fact(f"prerequisite {name}", True, "works")

@@ -1,0 +1,34 @@
+"""What the suite itself needs of a device."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conformance.doctor import prerequisites
+from conformance.model.verdicts import Kind
+from conformance.samples.copies import Copier, WrongCopy
+from conformance.target.file import load
+
+
+def test_the_cpu_has_all_prerequisites() -> None:
+    facts = list(prerequisites.collect(load("cpu").target("eager")))
+    assert [fact.ok for fact in facts] == [True] * len(facts)
+
+
+def test_each_prerequisite_that_fails_is_named_with_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tree(self: Copier, tensors: list[torch.Tensor]) -> None:
+        if not tensors[0].is_contiguous():
+            raise WrongCopy(Kind.EXCEPTION, "strided memory", "neither works")
+        raise NotImplementedError("Could not run 'aten::empty_strided'")
+
+    monkeypatch.setattr(Copier, "tree", tree)
+    dense, strided = prerequisites.collect(load("cpu").target("eager"))
+    assert (dense.subject, dense.ok) == ("prerequisite copies", False)
+    assert dense.text == "NotImplementedError: Could not run 'aten::empty_strided'"
+    assert (strided.subject, strided.ok, strided.text) == (
+        "prerequisite strided memory",
+        False,
+        "neither works",
+    )
+    assert "aten::as_strided" in strided.step and "whatever the operator" in strided.step

@@ -1,0 +1,128 @@
+"""Copies of samples to a device, and what is said if the device cannot hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from conformance.checking.recorder import Recorder
+from conformance.model.messages import message_shape, prerequisite
+from conformance.model.verdicts import Kind, ResultId
+from conformance.report import groups
+from conformance.samples import copies
+from conformance.samples.copies import Copier, WrongCopy, report_copy
+from conformance.target.file import load
+from tests.support.legs import leg
+
+HOST = torch.device("cpu")
+
+
+class Without(TorchDispatchMode):
+    """A device that refuses some operators. The host's own storages, laid out flat, may be set."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self.names = names
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        flat = func._schema.name == "aten::set_" and args[2] == 0 and list(args[4]) == [1]
+        if func._schema.name in self.names and not flat:
+            raise NotImplementedError(f"Could not run '{func._schema.name}' with arguments from this device")
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture(autouse=True)
+def forget() -> Iterator[None]:
+    yield
+    copies._without_set.clear()
+
+
+def layouts() -> list[torch.Tensor]:
+    base = torch.arange(60.0)
+    wide = torch.arange(40).to(torch.complex128)
+    return [
+        base[7:47].view(5, 8).t()[::2],
+        base[:12].view(1, 3, 2, 2).contiguous(memory_format=torch.channels_last),
+        torch.tensor([3.0]).expand(4, 2),
+        base.as_strided((3, 3), (1, 1), 2),
+        wide[4:][::3].conj(),
+        torch.arange(33, dtype=torch.int8)[1:],
+        base.view(torch.int8)[3:90:2],
+    ]
+
+
+@pytest.mark.parametrize("without", [(), ("aten::set_",)])
+def test_copies_have_the_layout_of_what_they_copy(without: tuple[str, ...]) -> None:
+    given = layouts()
+    with Without(*without):
+        # Together: views of one storage, in several dtypes, are views of one storage of the device.
+        copied = Copier(HOST).tree(given)
+    for copy, tensor in zip(copied, given, strict=True):
+        assert torch.equal(copy, tensor)
+        assert copy.stride() == tensor.stride() and copy.storage_offset() == tensor.storage_offset()
+        assert copy.untyped_storage().data_ptr() != tensor.untyped_storage().data_ptr()
+    assert len({copy.untyped_storage().data_ptr() for copy in copied}) == len(
+        {tensor.untyped_storage().data_ptr() for tensor in given}
+    )
+    assert bool(copies._without_set) is bool(without)
+
+
+def test_what_is_placed_without_set_is_no_view_for_autograd() -> None:
+    with Without("aten::set_"):
+        leaf = Copier(HOST).tree(torch.arange(6.0).view(2, 3).t().requires_grad_())
+    assert leaf.is_leaf and leaf.requires_grad and not leaf._is_view()
+    plain = leaf.detach()
+    plain.add_(1)
+    leaf.sum().backward()
+    assert leaf.grad is not None
+
+
+def said(error: Exception) -> Recorder:
+    recorder = Recorder(ResultId.parse("value/cat@float32"), seed=0)
+    report_copy(load("cpu").target("eager"), recorder, error, sample=3)
+    return recorder
+
+
+def test_a_device_without_strided_memory_is_not_blamed_on_the_operator() -> None:
+    given = layouts()[0]
+    with Without("aten::set_", "aten::as_strided"), pytest.raises(WrongCopy) as caught:
+        Copier(HOST).tree(given)
+    assert "Could not run 'aten::as_strided'" in str(caught.value)
+    (failure,) = said(caught.value).result().failures
+    assert failure.kind is Kind.REFUSED and failure.sample == 3
+    assert prerequisite(failure.message) == "prerequisite strided memory"
+
+
+def test_wrong_bits_are_described() -> None:
+    class Forgetful(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            if func._schema.name == "aten::copy_":
+                return args[0].zero_()
+            return func(*args, **(kwargs or {}))
+
+    with Forgetful(), pytest.raises(WrongCopy) as caught:
+        Copier(HOST).tree(torch.arange(6.0).view(2, 3)[:, 1:])
+    assert str(caught.value) == (
+        "prerequisite copies: a copy to the device changed the bits of a torch.float32 tensor of size [6], "
+        "strides [1] and storage offset 0"
+    )
+
+
+def test_all_results_that_a_prerequisite_blocks_are_one_cause() -> None:
+    message = "prerequisite strided memory: laying out an input was refused: NotImplementedError: no {}"
+    rows = [
+        {
+            "id": f"layout/{name}@float32",
+            "verdict": "fail",
+            "seconds": 0.1,
+            "failures": [{"kind": "refused", "message": message.format("kernel")}],
+        }
+        for name in ("cat", "fft.rfft", "nn.functional.conv2d", "sort")
+    ]
+    cases = {row["id"].partition("@")[0]: "fail" for row in rows}
+    (group,) = groups.of([leg("eager", results=rows, cases=cases)])
+    assert (group.name(), group.count) == ("prerequisite strided memory", 4)
+    assert message_shape(message, "cat") != message_shape(message.replace("strided memory", "copies"), "cat")
