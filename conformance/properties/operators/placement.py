@@ -23,19 +23,38 @@ LIMIT = 1
 
 
 class Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records the overloads that reach the backend, and whether one copied a tensor to the CPU."""
+    """Records the overloads that reach the backend, and whether one copied a tensor to the CPU.
 
-    def __init__(self, device: str) -> None:
+    A composite kernel, torch's own, is opened: what it calls decides. The functional overload of a structured
+    operator calls the ``out=`` overload, which a backend without a kernel answers with its fallback.
+    """
+
+    def __init__(self, device: str, key: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.device = torch.device(device).type
+        self.key = key
         self.names: list[str] = []
+        self.composite = False
         self.copied_out = False
+        self._open: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        self.names.append(
-            func._schema.name + (f".{func._overloadname}" if func._overloadname != "default" else "")
-        )
+        name = func._schema.name + (f".{func._overloadname}" if func._overloadname != "default" else "")
+        composite = composite_key(name, self.key)
+        given, named = _tensors_for(func, args), kwargs or {}
+        if composite is None:
+            result = func(*given, **named)
+            self.names.append(name)
+        elif name in self._open:  # a composite kernel that calls itself, or is called for one of its tensors
+            result = func(*given, **named)
+        else:
+            self.composite = True
+            self._open.append(name)
+            try:
+                with self:
+                    result = func._op_dk(composite, *given, **named)
+            finally:
+                self._open.pop()
         if func._schema.name in ("aten::_to_copy", "aten::copy_") and isinstance(result, torch.Tensor):
             sources = [arg for arg in args if isinstance(arg, torch.Tensor)]
             self.copied_out |= result.device.type == "cpu" and any(
@@ -44,23 +63,49 @@ class Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
+def _tensors_for(func: Any, args: Sequence[Any]) -> list[Any]:
+    """Return arguments with tensors for the numbers to which a mode turns the tensors of Python's numbers."""
+    return [
+        torch.scalar_tensor(value, dtype=torch.result_type(value, value))
+        if isinstance(value, int | float | complex) and str(argument.type) == "Tensor"
+        else value
+        for argument, value in zip(func._schema.arguments, args, strict=False)
+    ]
+
+
+_COMPOSITES = (
+    "CompositeExplicitAutograd",
+    "CompositeExplicitAutogradNonFunctional",
+    "CompositeImplicitAutograd",
+)
+
+
+def _has(name: str, key: str) -> bool:
+    """Return True if an overload has a kernel that is registered under a key."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
+
+
+@functools.cache
+def composite_key(name: str, key: str) -> torch._C.DispatchKey | None:
+    """Return the key of torch's composite kernel that an overload runs on a backend; None for any other."""
+    try:
+        if not key or _has(name, key):
+            return None
+        found = next((composite for composite in _COMPOSITES if _has(name, composite)), None)
+    except RuntimeError:
+        return None
+    return None if found is None else getattr(torch._C.DispatchKey, found)
+
+
 @functools.cache
 def placed(name: str, key: str) -> Placement:
-    """Return the origin of one overload's kernel, by the dispatch table."""
+    """Return the origin of the kernel of an overload that is not composite, by the dispatch table."""
     if not key:
         return Placement.UNKNOWN
-    has = torch._C._dispatch_has_kernel_for_dispatch_key
     try:
-        if has(name, key):
-            return Placement.NATIVE
-        for composite in ("CompositeExplicitAutograd", "CompositeImplicitAutograd"):
-            if has(name, composite):
-                return Placement.COMPOSITE
-        if has(name, "CompositeExplicitAutogradNonFunctional"):
-            return Placement.COMPOSITE
+        return Placement.NATIVE if _has(name, key) else Placement.FALLBACK
     except RuntimeError:
         return Placement.UNKNOWN
-    return Placement.FALLBACK
 
 
 _ORDER = (Placement.UNKNOWN, Placement.FALLBACK, Placement.COMPOSITE, Placement.NATIVE)
@@ -91,7 +136,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if copy is None:
             continue
         before = target.fallbacks()
-        calls = Calls(target.device)
+        calls = Calls(target.device, torch_private.dispatch_key(target.device))
         with calls:
             outcome = run(target, subject.info.op, copy)
         if not outcome.ok:
@@ -119,14 +164,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _observed(target: Target, calls: Calls, counted: int, countable: bool) -> Placement:
     if counted > 0:
         return Placement.FALLBACK
-    key = torch_private.dispatch_key(target.device)
-    seen = {placed(name, key) for name in calls.names}
+    seen = {placed(name, calls.key) for name in calls.names}
     if countable:
         # The target counts its own fallbacks: a call that it did not count and that has no entry ran in its
         # catch-all kernel.
         seen = {Placement.NATIVE if place is Placement.FALLBACK else place for place in seen}
     if calls.copied_out and not target.is_cpu:
         seen.add(Placement.UNKNOWN)
-    if not calls.names:
-        return Placement.COMPOSITE
+    if calls.composite or not calls.names:
+        seen.add(Placement.COMPOSITE)
     return min(seen, key=_ORDER.index)

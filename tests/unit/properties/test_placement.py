@@ -1,0 +1,77 @@
+"""Observed placements of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Placement, ResultId
+from conformance.properties.operators import placement
+from conformance.subjects.databases import find
+from conformance.target.file import load
+
+_TABLE = placement._has
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Function that takes kernels out of the CPU's dispatch table, as placement sees it."""
+
+    def forget() -> None:
+        placement.composite_key.cache_clear()
+        placement.placed.cache_clear()
+
+    def hide(*names: str) -> None:
+        gone = {f"aten::{name}" for name in names}
+        monkeypatch.setattr(
+            placement,
+            "_has",
+            lambda name, key: not (key == "CPU" and (not names or name in gone)) and _TABLE(name, key),
+        )
+        forget()
+
+    yield hide
+    monkeypatch.undo()
+    forget()
+
+
+def observed(name: str) -> str:
+    subject = find("operator", name)
+    recorder = Recorder(ResultId.parse(f"placement/{name}@float32"), seed=0)
+    placement.check(load("cpu").target("eager"), subject, recorder)
+    found = recorder.result().placement
+    assert found is not None
+    return found.value
+
+
+@pytest.mark.parametrize(
+    "name", ["add", "mul", "sum", "addmm", "sort", "nn.functional.softplus", "zeros_like"]
+)
+def test_a_device_without_any_kernel_falls_back(without: Callable[..., None], name: str) -> None:
+    without()
+    assert observed(name) == Placement.FALLBACK.value
+
+
+def test_the_out_overload_decides_for_a_structured_operator(without: Callable[..., None]) -> None:
+    assert observed("add") == Placement.NATIVE.value
+    without("add.Tensor")
+    assert observed("add") == Placement.COMPOSITE.value  # torch's own, over the device's add.out
+    without("add.Tensor", "add.out")
+    assert observed("add") == Placement.FALLBACK.value
+
+
+def test_a_composite_kernel_is_what_it_calls(without: Callable[..., None]) -> None:
+    assert observed("zeros_like") == Placement.COMPOSITE.value
+    without("zero_", "fill_.Scalar")
+    assert observed("zeros_like") == Placement.FALLBACK.value
+
+
+def test_numbers_reach_kernels_as_tensors() -> None:
+    calls = placement.Calls("cpu", "CPU")
+    with calls:
+        torch.remainder(torch.ones(2), 3)
+        torch.mul(torch.ones(2), 2.5)
+    assert "aten::remainder.Tensor" in calls.names and "aten::mul.Tensor" in calls.names
