@@ -8,7 +8,22 @@ multiplies back, that indices point at the values that came with them, that noth
 from __future__ import annotations
 
 from conformance.oracle.promises.claims import Claim, Promise
-from conformance.oracle.promises.freedom import free_of_values, free_parts, is_random, is_uninitialised
+from conformance.oracle.promises.freedom import (
+    free_of_values,
+    free_parts,
+    is_random,
+    is_uninitialised,
+    statistics,
+)
 from conformance.oracle.promises.table import promise_of
 
-__all__ = ["Claim", "Promise", "free_of_values", "free_parts", "is_random", "is_uninitialised", "promise_of"]
+__all__ = [
+    "Claim",
+    "Promise",
+    "free_of_values",
+    "free_parts",
+    "is_random",
+    "is_uninitialised",
+    "promise_of",
+    "statistics",
+]

@@ -79,6 +79,25 @@ def free_parts(operator: str, sample: Sample) -> frozenset[int]:
     return frozenset({1, 2}) if operator in _SAVED_STATISTICS and not training else frozenset()
 
 
+#: Results of normalisations that are kept for the backward pass, by operator: statistics over many elements.
+_STATISTICS = {
+    "native_layer_norm": frozenset({1, 2}),
+    "native_group_norm": frozenset({1, 2}),
+    "native_batch_norm": frozenset({1, 2}),
+    "_native_batch_norm_legit": frozenset({1, 2}),
+    "_batch_norm_with_update": frozenset({1, 2}),
+}
+
+
+def statistics(operator: str) -> frozenset[int]:
+    """Return the positions of results that may have the dtype in which the device accumulates.
+
+    No document names their dtype. Of torch's own devices the CPU rounds them to a 16-bit input's dtype, and
+    CUDA keeps float32 (torch's Meta kernels say so, device by device).
+    """
+    return _STATISTICS.get(operator, frozenset())
+
+
 def free_of_values(operator: str, sample: Sample) -> bool:
     """Return whether only the metadata of this call's result is promised."""
     return is_uninitialised(operator) or is_random(operator, sample)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.oracle.promises import factorisations, orders
+from conformance.oracle.promises import conversions, factorisations, orders
 from conformance.oracle.promises.claims import Promise
 
 PROMISES: dict[str, Promise] = {
@@ -36,6 +36,11 @@ PROMISES: dict[str, Promise] = {
     "linalg.lu_factor": factorisations.lu_factor,
     "linalg.lu_factor_ex": factorisations.lu_factor,
     "lu": factorisations.lu_factor,
+    "byte": conversions.to_integer,
+    "char": conversions.to_integer,
+    "short": conversions.to_integer,
+    "int": conversions.to_integer,
+    "long": conversions.to_integer,
 }
 
 

@@ -7,6 +7,7 @@ import dataclasses
 import torch
 
 from conformance.checking import refusal
+from conformance.checking.invocation import is_refusal
 from conformance.model.verdicts import ResultId
 from conformance.target import file as target_file
 
@@ -26,3 +27,15 @@ def test_refusals_are_declared_and_clean_or_failures() -> None:
                   RuntimeError("x INTERNAL ASSERT FAILED at y")):  # fmt: skip
         assert classify(error) == "undeclared"
     assert refusal.reason(target, declared) == "no half"
+
+
+def test_the_answer_of_torch_for_an_allocator_without_statistics_is_clean() -> None:
+    target = target_file.load("cpu").target("eager")
+    error = RuntimeError(
+        "device_allocator INTERNAL ASSERT FAILED at CachingDeviceAllocator.h:262, please report a bug. "
+        "Allocator for privateuseone is not a DeviceAllocator."
+    )
+    result_id = ResultId.parse("api/statistics-add-up/memory@any")
+    assert refusal.classify(target, result_id, error, ("memory_statistics",)) == "declared"
+    assert refusal.classify(target, result_id, error) == "undeclared"
+    assert is_refusal(error)

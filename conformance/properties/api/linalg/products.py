@@ -373,11 +373,9 @@ def outer_products(lab: Lab) -> None:
     lab.raises("addr of a number", lambda: torch.addr(matrix, a[0], b))
 
 
-@behaviour("linalg", dtypes=(*NUMBERS, "bool"), level="core", sees=("error", "dtype"))
+@behaviour("linalg", dtypes=(*NUMBERS, "bool"), level="core", sees=("value", "dtype"))
 def addr_by_dtype(lab: Lab) -> None:
-    """addr and outer give the common dtype of their operands; beta and alpha must be booleans for booleans,
-    no fractions for integers, and no booleans for numbers.
-    """
+    """addr and outer give the common dtype of their operands; beta and alpha scale numbers, mask booleans."""
     m, a, b = (
         lab.integers(3, 2, low=0, high=3),
         lab.integers(3, low=0, high=3),
@@ -394,12 +392,7 @@ def addr_by_dtype(lab: Lab) -> None:
     else:
         lab.expect("2 and 3", torch.addr(m, a, b, beta=2, alpha=3), 2 * values(m) + 3 * outer)
         lab.expect("0 and 2", torch.addr(m, a, b, beta=0, alpha=2), 2 * outer)
-        lab.raises("beta=True", lambda: torch.addr(m, a, b, beta=True, alpha=1), match="(?i)beta")
-        lab.raises("alpha=True", lambda: torch.addr(m, a, b, beta=1, alpha=True), match="(?i)alpha")
-        if not (lab.dtype.is_floating_point or lab.dtype.is_complex):
-            lab.raises("beta=2.0", lambda: torch.addr(m, a, b, beta=2.0, alpha=1), match="(?i)beta")
-            lab.raises("alpha=1.5", lambda: torch.addr(m, a, b, beta=1, alpha=1.5), match="(?i)alpha")
-        else:
+        if lab.dtype.is_floating_point or lab.dtype.is_complex:
             lab.expect("0.5", torch.addr(m, a, b, beta=0.5), 0.5 * values(m) + outer)
     for dtype in (torch.bool, torch.uint8, torch.int64, torch.float32, torch.complex64):
         c = lab.integers(2, low=0, high=2, dtype=dtype)

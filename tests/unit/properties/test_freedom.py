@@ -1,0 +1,82 @@
+"""Correct results that differ from the CPU's are no failures, and wrong ones still are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import ResultId
+from conformance.oracle.operators import compute
+from conformance.properties.operators._common import compare_result
+from conformance.samples.operators import Sample, dtype_of, reference_samples_of, samples_of
+from conformance.subjects.databases import find
+from conformance.target.file import load
+
+INTEGERS = {
+    "byte": torch.uint8,
+    "char": torch.int8,
+    "short": torch.int16,
+    "int": torch.int32,
+    "long": torch.int64,
+}
+
+
+def failures(name: str, dtype: str, samples: list[Sample], answer: Callable[[Sample, Any], Any]) -> list[str]:
+    """What is said of a device that answers each sample so."""
+    subject = find("operator", name)
+    recorder = Recorder(ResultId.parse(f"extremal/{name}@{dtype}"), seed=0)
+    target = load("cpu").target("eager")
+    for sample in samples:
+        want = compute(subject, dtype_of(dtype), sample)
+        if want.ok:
+            compare_result(target, recorder, subject, sample, answer(sample, want.plain), want)
+    assert recorder.result().comparisons
+    return [failure.message for failure in recorder.result().failures]
+
+
+def saturated(sample: Sample, plain: torch.Tensor) -> torch.Tensor:
+    limits = torch.iinfo(plain.dtype)
+    whole = sample.input.to(torch.float64).nan_to_num(0.0, float("inf"), float("-inf")).trunc()
+    result = plain.clone()
+    result[whole >= limits.max] = limits.max
+    result[whole <= limits.min] = limits.min
+    return result
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize("name", INTEGERS)
+def test_conversions_may_saturate(name: str, dtype: str) -> None:
+    subject = find("operator", name)
+    samples = [
+        sample
+        for sample in reference_samples_of(subject, dtype_of(dtype)).chosen(200)
+        if sample.input.numel() <= 5000
+    ]
+    odd = [
+        sample
+        for sample in samples
+        if not torch.equal(
+            saturated(sample, sample.input.to(INTEGERS[name])), sample.input.to(INTEGERS[name])
+        )
+        or not sample.input.isfinite().all()
+    ]
+    assert odd, "no sample leaves the range"
+    assert not failures(name, dtype, samples, saturated)
+    assert failures(name, dtype, samples, lambda sample, plain: plain + 1)
+
+
+@pytest.mark.parametrize("name", ["native_layer_norm", "native_batch_norm"])
+def test_statistics_may_have_the_accumulation_dtype(name: str) -> None:
+    samples = list(samples_of(find("operator", name), torch.bfloat16).chosen(8))
+
+    def wide(sample: Sample, plain: Any, error: float = 0.0, dtype: torch.dtype = torch.float32) -> Any:
+        return (plain[0], *(part.to(dtype) + error for part in plain[1:]))
+
+    assert not failures(name, "bfloat16", samples, wide)
+    assert failures(name, "bfloat16", samples, lambda sample, plain: wide(sample, plain, 1.0))
+    assert failures(name, "bfloat16", samples, lambda sample, plain: wide(sample, plain, 0.0, torch.float64))
+    assert failures(name, "bfloat16", samples, lambda sample, plain: (plain[0].float(), *plain[1:]))
