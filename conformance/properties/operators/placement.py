@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from conformance.checking.invocation import is_refusal
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind, Placement
+from conformance.properties.operators import _dispatch
 from conformance.properties.operators._common import cases, copy_in, failed_call, first_dtypes, run
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
@@ -40,7 +40,7 @@ class Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name + (f".{func._overloadname}" if func._overloadname != "default" else "")
-        composite = composite_key(name, self.key)
+        composite = _dispatch.composite_key(name, self.key)
         given, named = _tensors_for(func, args), kwargs or {}
         if composite is None:
             result = func(*given, **named)
@@ -71,41 +71,6 @@ def _tensors_for(func: Any, args: Sequence[Any]) -> list[Any]:
         else value
         for argument, value in zip(func._schema.arguments, args, strict=False)
     ]
-
-
-_COMPOSITES = (
-    "CompositeExplicitAutograd",
-    "CompositeExplicitAutogradNonFunctional",
-    "CompositeImplicitAutograd",
-)
-
-
-def _has(name: str, key: str) -> bool:
-    """Return True if an overload has a kernel that is registered under a key."""
-    return torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
-
-
-@functools.cache
-def composite_key(name: str, key: str) -> torch._C.DispatchKey | None:
-    """Return the key of torch's composite kernel that an overload runs on a backend; None for any other."""
-    try:
-        if not key or _has(name, key):
-            return None
-        found = next((composite for composite in _COMPOSITES if _has(name, composite)), None)
-    except RuntimeError:
-        return None
-    return None if found is None else getattr(torch._C.DispatchKey, found)
-
-
-@functools.cache
-def placed(name: str, key: str) -> Placement:
-    """Return the origin of the kernel of an overload that is not composite, by the dispatch table."""
-    if not key:
-        return Placement.UNKNOWN
-    try:
-        return Placement.NATIVE if _has(name, key) else Placement.FALLBACK
-    except RuntimeError:
-        return Placement.UNKNOWN
 
 
 _ORDER = (Placement.UNKNOWN, Placement.FALLBACK, Placement.COMPOSITE, Placement.NATIVE)
@@ -164,7 +129,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _observed(target: Target, calls: Calls, counted: int, countable: bool) -> Placement:
     if counted > 0:
         return Placement.FALLBACK
-    seen = {placed(name, calls.key) for name in calls.names}
+    seen = {_dispatch.placed(name, calls.key) for name in calls.names}
     if countable:
         # The target counts its own fallbacks: a call that it did not count and that has no entry ran in its
         # catch-all kernel.

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import torch
 
+from conformance.checking.invocation import Outcome
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import ResultId
 from conformance.oracle.operators import compute
-from conformance.properties.operators._common import compare_result
+from conformance.properties.operators import _torch_faults
+from conformance.properties.operators._common import compare_result, failed_call
 from conformance.samples.operators import Sample, dtype_of, reference_samples_of, samples_of
 from conformance.subjects.databases import find
 from conformance.target.file import load
@@ -80,3 +82,25 @@ def test_statistics_may_have_the_accumulation_dtype(name: str) -> None:
     assert failures(name, "bfloat16", samples, lambda sample, plain: wide(sample, plain, 1.0))
     assert failures(name, "bfloat16", samples, lambda sample, plain: wide(sample, plain, 0.0, torch.float64))
     assert failures(name, "bfloat16", samples, lambda sample, plain: (plain[0].float(), *plain[1:]))
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_fault_of_a_kernel_of_torch_is_a_note(monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
+    monkeypatch.setattr(
+        _torch_faults,
+        "composite_key",
+        lambda name, key: None if own else torch._C.DispatchKey.CompositeExplicitAutograd,
+    )
+    x = torch.randn(2, 4, 3, 3).contiguous(memory_format=torch.channels_last)
+    composite = torch._C.DispatchKey.CompositeExplicitAutograd
+    try:
+        torch.ops.aten.native_group_norm.default._op_dk(composite, x, None, None, 2, 4, 9, 2, 1e-5)
+    except RuntimeError as error:
+        outcome = Outcome(error=error)
+    else:
+        pytest.fail("torch's kernel takes such an input now: remove the entry")
+    recorder = Recorder(ResultId.parse("layout/native_group_norm@float32"), seed=0)
+    sample = next(iter(samples_of(find("operator", "native_group_norm"), torch.float32).chosen(1)))
+    failed_call(load("cpu").target("eager"), recorder, sample, outcome)
+    result = recorder.result()
+    assert bool(result.failures) is own and bool(result.notes) is not own

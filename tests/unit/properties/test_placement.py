@@ -9,11 +9,11 @@ import torch
 
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Placement, ResultId
-from conformance.properties.operators import placement
+from conformance.properties.operators import _dispatch, placement
 from conformance.subjects.databases import find
 from conformance.target.file import load
 
-_TABLE = placement._has
+_TABLE = _dispatch._has
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Function that takes kernels out of the CPU's dispatch table, as placement sees it."""
 
     def forget() -> None:
-        placement.composite_key.cache_clear()
-        placement.placed.cache_clear()
+        _dispatch.composite_key.cache_clear()
+        _dispatch.placed.cache_clear()
 
     def hide(*names: str) -> None:
         gone = {f"aten::{name}" for name in names}
         monkeypatch.setattr(
-            placement,
+            _dispatch,
             "_has",
             lambda name, key: not (key == "CPU" and (not names or name in gone)) and _TABLE(name, key),
         )
