@@ -215,8 +215,12 @@ def _belongs_on_device(subject: Subject, sample: Sample) -> bool:
     """
     if any(isinstance(leaf, torch.device) or leaf == "cpu" for leaf in _not_tensors(sample)):
         return True
-    factory = getattr(subject.info, "is_factory_function", False) or subject.info.name in _FACTORIES
-    return not factory and bool(sample.tensors())
+    return not is_factory(subject) and bool(sample.tensors())
+
+
+def is_factory(subject: Subject) -> bool:
+    """Return whether the operator makes its result from nothing, on the default device."""
+    return getattr(subject.info, "is_factory_function", False) or subject.info.name in _FACTORIES
 
 
 _FACTORIES = frozenset({"arange", "linspace", "logspace", "full", "eye", "scalar_tensor"})

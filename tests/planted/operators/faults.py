@@ -177,12 +177,24 @@ def _other_memory(out: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
 for _write, _kind in (
     (_not_resized, Kind.METADATA),
     (_another_tensor, Kind.ALIASING),
-    (_any_dtype, Kind.ERROR_TYPE),
     (_other_memory, Kind.ALIASING),
 ):
     _breaks = _with_out(_write)
     _breaks.__name__ = _write.__name__
     plant("out", "add", "float32", _kind)(_breaks)
+
+
+def any_dtype_as_out(info: Any) -> None:
+    _with_out(_any_dtype)(info)
+
+
+for _name in ("out_dtype", "out_device"):
+    plant(_name, "add", "float32", Kind.ERROR_TYPE)(any_dtype_as_out)
+
+
+@plant("out_grad", "add", "float32", Kind.ERROR_TYPE)
+def out_that_requires_grad(info: Any) -> None:
+    _with_out(lambda out, value: out.data.copy_(value))(info)
 
 
 @plant("variants", "add", "float32", Kind.ALIASING)
