@@ -1,4 +1,4 @@
-"""What the suite itself needs of a device before it can check any operator, each with a small trial."""
+"""Prerequisites: the needs of the suite itself, without which no operator can be checked, each with a trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the suite itself needs of a device."""
+"""Prerequisites of the suite."""
 
 from __future__ import annotations
 

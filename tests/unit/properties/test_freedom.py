@@ -28,7 +28,7 @@ INTEGERS = {
 
 
 def failures(name: str, dtype: str, samples: list[Sample], answer: Callable[[Sample, Any], Any]) -> list[str]:
-    """What is said of a device that answers each sample so."""
+    """Messages about a device that answers each sample so."""
     subject = find("operator", name)
     recorder = Recorder(ResultId.parse(f"extremal/{name}@{dtype}"), seed=0)
     target = load("cpu").target("eager")
