@@ -1,4 +1,4 @@
-"""Prerequisites: the needs of the suite itself, without which no operator can be checked, each with a trial."""
+"""Prerequisites: needs of the suite itself, without which no operator can be checked, each with a trial."""
 
 from __future__ import annotations
 
