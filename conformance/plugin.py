@@ -131,6 +131,7 @@ class Session:
                 watchdog=watchdog,
                 worker=self.worker,
                 attempt=self.config.getoption("--conformance-attempt"),
+                repeats=True,
                 driven=self.quiet,
             )
         return self._executor

@@ -42,6 +42,7 @@ class ResultDetails(TypedDict, total=False):
     notes: list[str]
     failures: list[FailureRow]
     failed_samples: list[int]
+    intermittent: bool
 
 
 class AttemptDetails(ResultDetails, total=False):

@@ -171,6 +171,8 @@ class Result:
     seed: int = 0
     attempt: int = 1
     failed_samples: list[int] = dataclasses.field(default_factory=list)
+    #: It failed, and ended in another way when it ran once more at once.
+    intermittent: bool = False
 
     def to_json(self) -> AttemptRow:
         """A JSON object with plain strings and numbers only; empty fields are left out."""
@@ -202,6 +204,8 @@ class Result:
             row["failures"] = [failure.to_json() for failure in self.failures]
         if self.failed_samples:
             row["failed_samples"] = self.failed_samples
+        if self.intermittent:
+            row["intermittent"] = True
         return row
 
     @staticmethod
@@ -216,6 +220,7 @@ class Result:
                 Failure(Kind(f["kind"]), f["message"], f.get("sample")) for f in data.get("failures", [])
             ],
             failed_samples=list(data.get("failed_samples", [])),
+            intermittent=data.get("intermittent", False),
             notes=list(data.get("notes", [])),
             samples_used=data.get("samples_used", 0),
             samples_available=data.get("samples_available", 0),

@@ -166,7 +166,9 @@ def _difference(old: Leg, new: Leg, aliases: Aliases) -> Difference:
             difference.added.append(change)
             continue
         start, end = _distance(was["verdict"]), _distance(row["verdict"])
-        if start == end and (how := _how(was, row, same_suite, same_samples)):
+        if start == end and (
+            how := changed_failure(was, row, same_suite=same_suite, same_samples=same_samples)
+        ):
             difference.changed.append(dataclasses.replace(change, how=how))
         elif end > start:
             difference.regressed.append(change)
@@ -182,13 +184,13 @@ def _difference(old: Leg, new: Leg, aliases: Aliases) -> Difference:
     return difference
 
 
-def _how(old: Row, new: Row, same_suite: bool, same_samples: bool) -> str:
-    """The way in which a failure is another one, in words; empty if it is the same, or if no way shows.
+def changed_failure(old: Row, new: Row, *, same_suite: bool = True, same_samples: bool = True) -> str:
+    """Return how a failure is another one, in words; empty if it is the same, or nothing can be compared.
 
     Kinds of failure always compare. Another version of the suite may word a message differently and number
     its samples differently; another torch has other samples.
     """
-    if any(Verdict(row["verdict"]) not in _FAILING for row in (old, new)):
+    if any(Verdict(row["verdict"]) not in _FAILING or row.get("intermittent") for row in (old, new)):
         return ""
     kinds = [sorted(judge.kinds(row)) for row in (old, new)]
     if kinds[0] != kinds[1]:

@@ -18,12 +18,15 @@ from conformance.plan import needs
 from conformance.plan.plan import Case
 from conformance.processes.watchdog import Watchdog
 from conformance.properties.registry import find as find_property
+from conformance.results import diff
 from conformance.results.journal import Journal
 from conformance.results.ledger import unusable
 from conformance.subjects import catalogue
 from conformance.target.target import Target
 from conformance.worker import evidence
 
+#: A failing result that took longer is not run once more.
+REPEATED_SECONDS = 20
 #: Seconds that the known-answer probe may take.
 PROBE_SECONDS = 30.0
 
@@ -51,12 +54,15 @@ class Executor:
         worker: str = "main",
         attempt: int = 1,
         driven: bool = False,
+        repeats: bool = False,
     ) -> None:
         self.target = target
         self.journal = journal
         self.watchdog = watchdog
         self.worker = worker
         self.attempt = attempt
+        #: Whether a failure runs once more, to find out if it is intermittent.
+        self.repeats = repeats
         #: Whether a runner drives this process: then no user can interrupt it, and who does is the backend.
         self.driven = driven
         #: The last result, even if the device was unusable after it.
@@ -97,6 +103,11 @@ class Executor:
             if self.journal is not None:
                 self.journal.write("dtype", worker=self.worker, id=str(result_id), attempt=self.attempt)
             result = self.last = self._check(entry, subject, result_id)
+            if self._is_worth_repeating(result):
+                again = self._check(entry, subject, result_id)
+                if words := _other_outcome(result, again):
+                    notes = [*result.notes, f"intermittent: run once more at once, {words}"]
+                    result = self.last = dataclasses.replace(result, intermittent=True, notes=notes)
             if self.journal is not None:
                 self.journal.write("result", worker=self.worker, result=result.to_json())
             if result.verdict is not Verdict.PASS:
@@ -150,6 +161,17 @@ class Executor:
         result.attempt = self.attempt
         return result
 
+    def _is_worth_repeating(self, result: Result) -> bool:
+        """Return whether a second run may say more: not of refusals, slow results or lost workers."""
+        kinds = {failure.kind for failure in result.failures}
+        return (
+            self.repeats
+            and result.verdict is Verdict.FAIL
+            and self.attempt == 1
+            and kinds != {Kind.REFUSED}
+            and result.seconds < REPEATED_SECONDS
+        )
+
     def _rehearse(self, entry: Property, subject: catalogue.Subject, result_id: ResultId, seed: int) -> None:
         """Run a check for its effect on the device alone; whatever is wrong shows again when it counts."""
         recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
@@ -186,6 +208,14 @@ class Executor:
 
     def _probe(self) -> dict[str, str]:
         return {} if self.target.elsewhere else probe.known_answers(self.target)
+
+
+def _other_outcome(first: Result, again: Result) -> str:
+    """Return in words how a second run ended if it ended in another way, else ""."""
+    if again.verdict is not Verdict.FAIL:
+        return f"it ends as {again.verdict.value}"
+    words = diff.changed_failure(first.to_json(), again.to_json())
+    return words and f"it fails in another way ({words})"
 
 
 def leave(code: int = UNUSABLE) -> None:

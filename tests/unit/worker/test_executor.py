@@ -1,0 +1,85 @@
+"""One case in this process: a failure runs once more."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from conformance.checking.property import Property
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind, Result, ResultId, Verdict
+from conformance.plan.plan import Case
+from conformance.target.file import load
+from conformance.worker import executor
+from conformance.worker.executor import Executor
+
+Check = Callable[[Recorder, int], None]
+
+
+def fails(recorder: Recorder, turn: int) -> None:
+    recorder.fail(Kind.VALUE, f"{turn} of 5 differ", sample=2)
+
+
+def passes(recorder: Recorder, turn: int) -> None:
+    recorder.compared(1)
+
+
+def fails_elsewhere(recorder: Recorder, turn: int) -> None:
+    recorder.fail(Kind.VALUE, f"{turn} of 5 differ", sample=3)
+
+
+def refuses(recorder: Recorder, turn: int) -> None:
+    recorder.fail(Kind.REFUSED, "no kernel")
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Result, int]]]:
+    def one(*checks: Check, attempt: int = 1) -> tuple[Result, int]:
+        turns = iter(range(len(checks)))
+        count = 0
+
+        def check(self: Executor, entry: Property, subject: object, result_id: ResultId) -> Result:
+            nonlocal count
+            count += 1
+            turn = next(turns)
+            recorder = Recorder(result_id, seed=0)
+            checks[turn](recorder, turn)
+            return dataclasses.replace(recorder.result(), attempt=self.attempt)
+
+        monkeypatch.setattr(Executor, "_check", check)
+        case = Case("operator", "value", "add", ("float32",))
+        (result,) = Executor(load("cpu").target("eager"), attempt=attempt, repeats=True).run(case)
+        return result, count
+
+    yield one
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        (passes, "it ends as pass"),
+        (fails_elsewhere, "it fails in another way (samples that did not fail before: 3)"),
+        (refuses, "it fails in another way (kinds value → refused)"),
+    ],
+)
+def test_a_failure_that_ends_otherwise_is_intermittent(
+    run: Callable[..., tuple[Result, int]], second: Check, words: str
+) -> None:
+    result, count = run(fails, second)
+    assert (result.verdict, result.intermittent, count) == (Verdict.FAIL, True, 2)
+    assert result.notes == [f"intermittent: run once more at once, {words}"]
+    assert [failure.message for failure in result.failures] == ["0 of 5 differ"]
+    assert Result.from_json(result.to_json()) == dataclasses.replace(result, seconds=round(result.seconds, 4))
+
+
+def test_the_same_failure_is_not(run: Callable[..., tuple[Result, int]]) -> None:
+    result, count = run(fails, fails)
+    assert (result.intermittent, result.notes, count) == (False, [], 2)
+
+
+def test_what_runs_only_once(run: Callable[..., tuple[Result, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(passes)[1] == run(refuses)[1] == run(fails, attempt=2)[1] == 1
+    monkeypatch.setattr(executor, "REPEATED_SECONDS", 0)
+    assert run(fails)[1] == 1
