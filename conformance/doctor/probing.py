@@ -8,7 +8,7 @@ from pathlib import Path
 from conformance.device.accelerator import bring_up
 from conformance.doctor import isolated, trials
 from conformance.model.vocabulary import CAPABILITIES
-from conformance.target.file import DTYPES
+from conformance.target.file import CRASHES, DTYPES
 from conformance.target.target import Target
 
 #: The dtypes for a device that cannot fill a tensor of any dtype yet.
@@ -53,12 +53,15 @@ def write_target(device: str, module: str | None) -> str:
     dtypes = [name for name in DTYPES if outcomes[f"dtype:{name}"].ok]
     note = "" if dtypes else "  # nothing can be filled yet; these are what a first level asks for"
     lines = [*head, f"dtypes = [{note}"]
-    lines += [f'    "{name}",' for name in dtypes or _BEGINNING]
+    deadly = {word for word in trials.words() if "killed by signal" in outcomes[f"capability:{word}"].text}
+    beside = "  # its conjugates and negatives end the process" if "conj_neg_views" in deadly else ""
+    lines += [f'    "{name}",{beside if name.startswith("complex") else ""}' for name in dtypes or _BEGINNING]
     lines += ["]", "", "[capabilities]"]
     for word in trials.words():
         outcome = outcomes[f"capability:{word}"]
         if not outcome.ok:
-            lines += [f"# {CAPABILITIES[word]}: {_short(outcome.text)}", f"{word} = false"]
+            value = f'"{CRASHES}"' if word in deadly else "false"
+            lines += [f"# {CAPABILITIES[word]}: {_short(outcome.text)}", f"{word} = {value}"]
     lines += ["", "# Not tried; say true if the backend promises it."]
     lines += [f"{word} = false  # {CAPABILITIES[word]} ({why})" for word, why in _UNTRIED.items()]
     return "\n".join(lines) + "\n"

@@ -36,6 +36,8 @@ HOOKS: dict[str, str] = {
 _DISTRIBUTED = ("backend", "device_per_rank")
 #: Keys of the table [compile].
 _COMPILE = ("backend", "options", "fused_options")
+#: Word for a capability that the device does not have, and that ends the process when it is tried.
+CRASHES = "crashes"
 #: The dtypes of the CPU, which a target has unless it says otherwise.
 DTYPES = (
     "float32",
@@ -70,7 +72,7 @@ KEYS: dict[str, str] = {
     "precision": "class of precision; certificates print it, and no tolerance can be given",
     "dtypes": "names of dtypes that the device has; default: the CPU's",
     "expectations": "folder or file of your own expectations, relative to this file",
-    "capabilities": "table: word = false for what the device does not promise",
+    "capabilities": 'table: word = false for what is not promised, "crashes" for what also ends the process',
     "unsupported": "table: pattern of result ids = reason for which a clean refusal is declared",
     "operators": "table by operator: `dtypes` for which it is declared",
     "hooks": "table: word = function of your backend",
@@ -113,6 +115,7 @@ class TargetFile:
     precision: str
     dtypes: frozenset[str]
     capabilities: dict[str, bool]
+    crashing: frozenset[str]
     unsupported: dict[str, str]
     dtype_overrides: dict[str, frozenset[str]]
     hooks: dict[str, str]
@@ -167,6 +170,7 @@ class TargetFile:
             device=self.device,
             dtypes=self.dtypes,
             capabilities=self.capabilities,
+            crashing=self.crashing,
             precision=self.precision,
             unsupported=self.unsupported,
             dtype_overrides=self.dtype_overrides,
@@ -271,6 +275,7 @@ class _Reader:
             precision=precision,
             dtypes=frozenset(self.words("dtypes", self.data.get("dtypes", list(DTYPES)), DTYPES)),
             capabilities=self.capabilities(),
+            crashing=self.crashing(),
             unsupported=self.unsupported(),
             dtype_overrides=self.operators(),
             hooks=self.hooks(),
@@ -300,9 +305,12 @@ class _Reader:
         for word, value in table.items():
             if word not in CAPABILITIES:
                 raise self.unknown("capability", word, CAPABILITIES)
-            if not isinstance(value, bool):
-                raise self.fail(f"capability {word} is {value!r}; it must be true or false")
-        return table
+            if not isinstance(value, bool) and value != CRASHES:
+                raise self.fail(f'capability {word} is {value!r}; it must be true, false or "{CRASHES}"')
+        return {word: value is True for word, value in table.items()}
+
+    def crashing(self) -> frozenset[str]:
+        return frozenset(word for word, value in self.table("capabilities").items() if value == CRASHES)
 
     def unsupported(self) -> dict[str, str]:
         table = self.table("unsupported")

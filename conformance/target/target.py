@@ -39,6 +39,8 @@ class Target:
     compile_backend: str = "inductor"
     compile_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     fused_options: dict[str, Any] | None = None
+    #: Undeclared capabilities that end the process: nothing that needs one is tried.
+    crashing: frozenset[str] = frozenset()
     #: Name of the process group backend in mode ``distributed``; None for torch's default for the device.
     process_group: str | None = None
     #: Whether a rank uses the device of its number, rather than the one device that its process sees.

@@ -7,12 +7,14 @@ import dataclasses
 import os
 import traceback
 from collections.abc import Iterator
+from typing import cast
 
 from conformance.checking import refusal
 from conformance.checking.invocation import is_answer, report_error
 from conformance.checking.property import Property
 from conformance.checking.recorder import MAX_MESSAGE, Recorder
 from conformance.device import probe, process_state
+from conformance.model.records import Row
 from conformance.model.verdicts import CaseId, Failure, Kind, Result, ResultId, Verdict, seed_of
 from conformance.plan import needs
 from conformance.plan.plan import Case
@@ -120,6 +122,10 @@ class Executor:
             self.watchdog.feed()
         recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
         recorder.lacking = needs.lacking(self.target, entry, subject.kind, subject.name)
+        deadly = [word for word in recorder.lacking if word in self.target.crashing]
+        if deadly:
+            recorder.unsupported(f"not run: {' and '.join(deadly)} ends the process, as the target file says")
+            return dataclasses.replace(recorder.result(), attempt=self.attempt)
         if self.target.rehearses:
             # The device learns each call the first time, running it at once; only later ones enter its graph.
             self._rehearse(entry, subject, result_id, seed)
@@ -214,7 +220,7 @@ def _other_outcome(first: Result, again: Result) -> str:
     """Return in words how a second run ended if it ended in another way, else ""."""
     if again.verdict is not Verdict.FAIL:
         return f"it ends as {again.verdict.value}"
-    words = diff.changed_failure(first.to_json(), again.to_json())
+    words = diff.changed_failure(cast("Row", first.to_json()), cast("Row", again.to_json()))
     return words and f"it fails in another way ({words})"
 
 

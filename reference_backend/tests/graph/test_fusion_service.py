@@ -23,7 +23,7 @@ def unfusable() -> dict[str, Any]:
     return record(lambda x: torch.nn.functional.dropout(x), torch.ones(8)).description
 
 
-def wait(service: Any, seconds: float = 200) -> list[Any]:
+def wait(service: Any, seconds: float = 600) -> list[Any]:
     """Artifacts of everything that was asked for."""
     found, end = [], time.monotonic() + seconds
     while not service.idle():

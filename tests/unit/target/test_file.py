@@ -27,7 +27,7 @@ GOOD_TARGET = 'schema = 1\nname = "mine"\ndevice = "cpu"\n'
         (GOOD_TARGET + "[capabilities]\nstream = true", "unknown capability 'stream'; known are autograd"),
         (
             GOOD_TARGET + '[capabilities]\nstreams = "yes"',
-            "capability streams is 'yes'; it must be true or false",
+            "capability streams is 'yes'; it must be true, false or \"crashes\"",
         ),
         (GOOD_TARGET + '[hooks]\nsync = "a:b"', "unknown hook 'sync'; known are synchronize"),
         (GOOD_TARGET + '[hooks]\ndelay = "a.b"', "must be of the form module:function"),

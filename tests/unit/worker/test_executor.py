@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from conformance.checking.property import Property
 from conformance.checking.recorder import Recorder
+from conformance.errors import UsageError
 from conformance.model.verdicts import Kind, Result, ResultId, Verdict
 from conformance.plan.plan import Case
+from conformance.properties.registry import find
 from conformance.target.file import load
 from conformance.worker import executor
 from conformance.worker.executor import Executor
@@ -83,3 +86,27 @@ def test_what_runs_only_once(run: Callable[..., tuple[Result, int]], monkeypatch
     assert run(passes)[1] == run(refuses)[1] == run(fails, attempt=2)[1] == 1
     monkeypatch.setattr(executor, "REPEATED_SECONDS", 0)
     assert run(fails)[1] == 1
+
+
+def test_what_ends_the_process_is_not_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "cpu.toml"
+    file.write_text(
+        'schema = 1\nname = "mine"\ndevice = "cpu"\n'
+        '[capabilities]\nconj_neg_views = "crashes"\nnon_contiguous = false\n'
+    )
+    target = load(str(file)).target("eager")
+    assert not target.capable("conj_neg_views") and target.crashing == {"conj_neg_views"}
+    bits = find("operator", "bits")
+    assert "conj_neg_views" in bits.capabilities
+    (result,) = Executor(target).run(Case("operator", "bits", "add", ("complex64",)))
+    assert result.verdict is Verdict.UNSUPPORTED
+    assert result.notes == ["not run: conj_neg_views ends the process, as the target file says"]
+    (result,) = Executor(target).run(Case("operator", "value", "add", ("complex64",)))
+    assert result.verdict is Verdict.PASS
+
+
+def test_another_word_for_a_capability_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "cpu.toml"
+    file.write_text('schema = 1\nname = "mine"\ndevice = "cpu"\n[capabilities]\nviews = "no"\n')
+    with pytest.raises(UsageError, match="capability views is 'no'; it must be true, false or \"crashes\""):
+        load(str(file))

@@ -1,0 +1,149 @@
+"""The reference device with kernels that answer otherwise, and as documented.
+
+* Sums and matrix products add in the opposite order.
+* A floating-point value that an integer type cannot hold saturates, and a NaN becomes the largest integer
+  (torch.Tensor.to: the behaviour is undefined, and may differ between platforms).
+* Normalisations of 16-bit inputs return statistics in float32, as CUDA's do.
+* NaNs have a sign and a payload of their own.
+* Sorting that is not stable, and `topk`, take the last of equal keys first.
+
+The suite must be green on it: whatever fails is a false alarm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import habana_frameworks.torch  # noqa: F401  registers the device
+import torch
+
+_LIBRARY = torch.library.Library("aten", "IMPL")
+_NAN = -0x3EDCBB  # as int32: a quiet NaN with the sign set and bits of its own
+
+
+def _kernel(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a kernel for the device; it gets the one that it replaces as its first argument."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        before = torch.library.get_kernel(f"aten::{name}", "HPU")
+        keys = torch._C.DispatchKeySet(torch._C.DispatchKey.HPU)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return function(lambda *a, **k: before.call_boxed(keys, *a, **k), *args, **kwargs)
+
+        _LIBRARY.impl(name, call, "HPU", allow_override=True)
+        return function
+
+    return register
+
+
+def _dims(x: torch.Tensor, dim: Sequence[int] | int | None) -> list[int]:
+    if x.dim() == 0:
+        return []
+    if dim is None or (not isinstance(dim, int) and not len(dim)):
+        return list(range(x.dim()))
+    return [dim] if isinstance(dim, int) else list(dim)
+
+
+def _device(x: torch.Tensor) -> torch.Tensor:
+    return x.to("hpu")
+
+
+@_kernel("sum.dim_IntList")
+def _sum(before: Any, x: torch.Tensor, dim: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    return _device(torch.sum(x.cpu().flip(_dims(x, dim)), _dims(x, dim), keepdim, dtype=dtype))
+
+
+@_kernel("mean.dim")
+def _mean(before: Any, x: torch.Tensor, dim: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    return _device(torch.mean(x.cpu().flip(_dims(x, dim)), _dims(x, dim), keepdim, dtype=dtype))
+
+
+@_kernel("mm")
+def _mm(before: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    if a.dim() != 2 or b.dim() != 2 or a.device != b.device:
+        return before(a, b)
+    return _device(torch.mm(a.cpu().flip(1), b.cpu().flip(0)))
+
+
+@_kernel("bmm")
+def _bmm(before: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    if a.dim() != 3 or b.dim() != 3 or a.device != b.device:
+        return before(a, b)
+    return _device(torch.bmm(a.cpu().flip(2), b.cpu().flip(1)))
+
+
+@_kernel("copy_")
+def _copy(before: Any, x: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    integer = not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
+    if not integer or not source.is_floating_point() or source.device.type == "meta":
+        return before(x, source, non_blocking)
+    limits = torch.iinfo(x.dtype)
+    given = source.detach().cpu().to(torch.float64)
+    whole = given.nan_to_num(0.0, 0.0, 0.0).clamp(-(2.0**62), 2.0**62).to(x.dtype)
+    whole[given.trunc() >= float(limits.max)] = limits.max
+    whole[given.trunc() <= float(limits.min)] = limits.min
+    whole[given.isnan()] = limits.max
+    return before(x, whole, non_blocking)
+
+
+def _wide(values: Sequence[Any]) -> list[Any]:
+    return [v.cpu().float() if isinstance(v, torch.Tensor) else v for v in values]
+
+
+def _half(x: torch.Tensor) -> bool:
+    return x.dtype in (torch.float16, torch.bfloat16)
+
+
+@_kernel("native_layer_norm")
+def _layer_norm(before: Any, x: torch.Tensor, *args: Any) -> Any:
+    if not _half(x):
+        return before(x, *args)
+    out, mean, rstd = torch.native_layer_norm(*_wide([x, *args]))
+    return _device(out.to(x.dtype)), _device(mean), _device(rstd)
+
+
+@_kernel("native_layer_norm_backward")
+def _layer_norm_backward(before: Any, grad: torch.Tensor, x: torch.Tensor, *args: Any) -> Any:
+    if not _half(x):
+        return before(grad, x, *args)
+    found = torch.ops.aten.native_layer_norm_backward(*_wide([grad, x, *args]))
+    return tuple(None if value is None else _device(value.to(x.dtype)) for value in found)
+
+
+def _unary(name: str) -> None:
+    @_kernel(name)
+    def call(before: Any, *args: Any, **kwargs: Any) -> Any:
+        result = before(*args, **kwargs)
+        if result.dtype != torch.float32 or result.device.type != "hpu":
+            return result
+        host = result.cpu()
+        if not bool(host.isnan().any()):
+            return result
+        host.view(torch.int32)[host.isnan()] = _NAN
+        return result.copy_(host)
+
+
+for _name in ("sqrt", "log", "sin", "cos", "exp", "rsqrt", "asin", "reciprocal"):
+    _unary(_name)
+
+
+@_kernel("sort.stable")
+def _sort(
+    before: Any, x: torch.Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False
+) -> Any:
+    if stable or x.dim() == 0 or x.shape[dim] == 0:
+        return before(x, stable=stable, dim=dim, descending=descending)
+    values, indices = torch.sort(x.cpu().flip(dim), stable=True, dim=dim, descending=descending)
+    return _device(values), _device(x.shape[dim] - 1 - indices)
+
+
+@_kernel("topk")
+def _topk(
+    before: Any, x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> Any:
+    if x.dim() == 0 or not 0 <= k <= x.shape[dim] or x.shape[dim] == 0:
+        return before(x, k, dim, largest, sorted)
+    values, indices = torch.topk(x.cpu().flip(dim), k, dim, largest, sorted)
+    return _device(values), _device(x.shape[dim] - 1 - indices)
