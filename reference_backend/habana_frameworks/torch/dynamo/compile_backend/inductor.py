@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from habana_frameworks.torch.internal.settings import compile_threads
+
 import torch
 from torch._dynamo.utils import detect_fake_mode
 from torch._functorch.partitioners import min_cut_rematerialization_partition
@@ -16,8 +18,6 @@ from torch._inductor import config as inductor_config
 from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.virtualized import V
 from torch.fx import GraphModule
-
-from habana_frameworks.torch.internal.settings import compile_threads
 
 _CPU = torch.device("cpu")
 
