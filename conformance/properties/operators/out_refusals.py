@@ -88,6 +88,7 @@ def _dtypes_of_numbers(target: Target, subject: Subject) -> Sequence[str]:
     level="core",
     applies=_dtypes_of_numbers,
     capabilities=("out_variants",),
+    runs=False,
 )
 def check_dtype(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
@@ -114,6 +115,7 @@ def _dtypes_of_operands(target: Target, subject: Subject) -> Sequence[str]:
     level="core",
     applies=_dtypes_of_operands,
     capabilities=("out_variants",),
+    runs=False,
 )
 def check_device(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
@@ -141,6 +143,7 @@ def _dtypes_of_gradients(target: Target, subject: Subject) -> Sequence[str]:
     level="core",
     applies=_dtypes_of_gradients,
     capabilities=("out_variants", "autograd"),
+    runs=False,
 )
 def check_grad(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
