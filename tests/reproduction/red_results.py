@@ -20,6 +20,7 @@ RED: list[tuple[str, str, list[str]]] = [
     ("eager", "error", ["error-type/gather@any", "error-message/gather@any"]),
     ("eager", "views", ["views/transpose@float32", "fake/transpose@float32"]),
     ("eager", "out", ["out/add@float32"]),
+    ("eager", "lenient_out", ["out_dtype/add@float32", "out_device/add@float32", "out_grad/add@float32"]),
     ("eager", "values", ["vmap-differentiates/functorch@float32"]),
     (
         "eager",

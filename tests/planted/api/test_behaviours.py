@@ -40,7 +40,14 @@ def test_red_with(name: str, kind: str) -> None:
     assert result.verdict is Verdict.FAIL, f"{name} does not see a device whose {kind} is wrong"
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "error" in behaviour.BEHAVIOURS[name].sees][::8])
+#: Their only error is one by which torch itself says that something does not exist: a derivative, a pointer.
+_REFUSED_BY_TORCH = {"gradients-at-special-points", "fake-copies"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name in NAMES if "error" in behaviour.BEHAVIOURS[name].sees and name not in _REFUSED_BY_TORCH],
+)
 def test_a_missing_kernel_is_not_the_error_that_is_due(name: str) -> None:
     with planted("refusal"):
         result = checked(name)

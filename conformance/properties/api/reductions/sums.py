@@ -193,7 +193,7 @@ def products_and_scans(lab: Lab) -> None:
     lab.raises("trapezoid of a number", lambda: torch.trapezoid(base[0, 0, 0]), IndexError, RuntimeError)
 
 
-@behaviour("reductions", dtypes=(*FLOATS, *COMPLEX), level="core", sees=("value", "error"))
+@behaviour("reductions", dtypes=(*FLOATS, *COMPLEX), level="core")
 def sums_without_nan(lab: Lab) -> None:
     """nansum and nanmean ignore NaNs, even if all elements are NaN; sum, mean and prod do not."""
     data = [[1.0, math.nan, 3], [math.nan, math.nan, math.nan], [4, 5, -6]]
@@ -218,10 +218,6 @@ def sums_without_nan(lab: Lab) -> None:
     out = torch.empty(3, dtype=lab.dtype, device=lab.device)
     lab.holds("nansum returns out", torch.nansum(base, 1, out=out) is out)
     lab.expect("out", out, [4.0, 0, 3])
-    lab.raises(
-        "an out of another dtype",
-        lambda: torch.nansum(base, 1, out=torch.empty(3, dtype=torch.int64, device=lab.device)),
-    )
     lab.expect("infinities", lab.put([math.inf, 1, math.nan], dtype=lab.dtype).nansum(), math.inf)
 
 
