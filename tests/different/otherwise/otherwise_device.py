@@ -46,30 +46,40 @@ def _dims(x: torch.Tensor, dim: Sequence[int] | int | None) -> list[int]:
     return [dim] if isinstance(dim, int) else list(dim)
 
 
+def _rare(x: torch.Tensor) -> bool:
+    """Return whether the dtype is one that the CPU cannot flip."""
+    unsigned = (torch.uint16, torch.uint32, torch.uint64)
+    return x.dtype in unsigned or (x.is_floating_point() and x.itemsize == 1)
+
+
 def _device(x: torch.Tensor) -> torch.Tensor:
     return x.to("hpu")
 
 
 @_kernel("sum.dim_IntList")
 def _sum(before: Any, x: torch.Tensor, dim: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    if _rare(x):
+        return before(x, dim, keepdim, dtype=dtype)
     return _device(torch.sum(x.cpu().flip(_dims(x, dim)), _dims(x, dim), keepdim, dtype=dtype))
 
 
 @_kernel("mean.dim")
 def _mean(before: Any, x: torch.Tensor, dim: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    if _rare(x):
+        return before(x, dim, keepdim, dtype=dtype)
     return _device(torch.mean(x.cpu().flip(_dims(x, dim)), _dims(x, dim), keepdim, dtype=dtype))
 
 
 @_kernel("mm")
 def _mm(before: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    if a.dim() != 2 or b.dim() != 2 or a.device != b.device:
+    if a.dim() != 2 or b.dim() != 2 or a.device != b.device or _rare(a) or _rare(b):
         return before(a, b)
     return _device(torch.mm(a.cpu().flip(1), b.cpu().flip(0)))
 
 
 @_kernel("bmm")
 def _bmm(before: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    if a.dim() != 3 or b.dim() != 3 or a.device != b.device:
+    if a.dim() != 3 or b.dim() != 3 or a.device != b.device or _rare(a) or _rare(b):
         return before(a, b)
     return _device(torch.bmm(a.cpu().flip(2), b.cpu().flip(1)))
 
@@ -112,6 +122,11 @@ def _layer_norm_backward(before: Any, grad: torch.Tensor, x: torch.Tensor, *args
     return tuple(None if value is None else _device(value.to(x.dtype)) for value in found)
 
 
+def _has_keys(x: torch.Tensor, dim: int) -> bool:
+    """Return whether there are keys along a dimension, in a dtype that can be flipped."""
+    return -x.dim() <= dim < x.dim() and x.shape[dim] > 0 and not _rare(x)
+
+
 def _unary(name: str) -> None:
     @_kernel(name)
     def call(before: Any, *args: Any, **kwargs: Any) -> Any:
@@ -133,7 +148,7 @@ for _name in ("sqrt", "log", "sin", "cos", "exp", "rsqrt", "asin", "reciprocal")
 def _sort(
     before: Any, x: torch.Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False
 ) -> Any:
-    if stable or x.dim() == 0 or x.shape[dim] == 0:
+    if stable or not _has_keys(x, dim):
         return before(x, stable=stable, dim=dim, descending=descending)
     values, indices = torch.sort(x.cpu().flip(dim), stable=True, dim=dim, descending=descending)
     return _device(values), _device(x.shape[dim] - 1 - indices)
@@ -143,7 +158,7 @@ def _sort(
 def _topk(
     before: Any, x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Any:
-    if x.dim() == 0 or not 0 <= k <= x.shape[dim] or x.shape[dim] == 0:
+    if not _has_keys(x, dim) or not 0 <= k <= x.shape[dim]:
         return before(x, k, dim, largest, sorted)
     values, indices = torch.topk(x.cpu().flip(dim), k, dim, largest, sorted)
     return _device(values), _device(x.shape[dim] - 1 - indices)
