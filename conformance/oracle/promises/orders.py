@@ -82,19 +82,24 @@ def _topk(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim]:
         yield Claim("whether the indices are distinct", steps, torch.ones_like(steps), exact=True)
 
 
-def one_per_row(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
-    """median, mode, kthvalue, …: the value is fixed, its index is any place that holds it."""
-    if isinstance(actual, torch.Tensor) or len(actual) != 2:
-        return None
-    return _one_per_row(actual, expected, sample)
+def one_per_row(place: int) -> Promise:
+    """Return the promise of median, mode, kthvalue, …: the value is fixed, its index is any that holds it.
+
+    ``place`` is that of the dimension among the arguments after the input.
+    """
+
+    def promise(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:
+        if isinstance(actual, torch.Tensor) or len(actual) != 2:
+            return None
+        return _one_per_row(actual, expected, sample, int(_argument(sample, place, "dim", -1)))
+
+    return promise
 
 
-def _one_per_row(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim]:
+def _one_per_row(actual: Any, expected: Any, sample: Sample, dim: int) -> Iterable[Claim]:
     values, indices = actual
     source = sample.input
     yield Claim("the values", values, expected[0], exact=True)
-    integers = [arg for arg in sample.args if isinstance(arg, int) and not isinstance(arg, bool)]
-    dim = int(sample.kwargs.get("dim", integers[-1] if integers else -1))
     if source.dim() == 0:
         return
     keepdim = indices.dim() == source.dim()
