@@ -48,6 +48,8 @@ class Expected:
     computed: torch.dtype = torch.float32
     raised_precision: bool = False
     uninitialised: bool = False
+    #: Which tensors of the arguments the call writes, counted as ``Sample.tensors`` does.
+    written: frozenset[int] = frozenset()
 
     @property
     def ok(self) -> bool:
@@ -82,18 +84,30 @@ def compute(subject: Subject, dtype: torch.dtype, sample: Sample, *, seed: int |
         seed = torch_private.seed_for("oracle", subject.name, dtype_name(dtype), str(sample.index))
     with surroundings(torch.get_default_dtype(), seed):
         try:
-            plain = _detached(call(info, to_host(sample)))
+            host = to_host(sample)
+            plain = _detached(call(info, host))
         except Exception as error:
             return Expected(error=error)
     elements = max([1, *(t.numel() for t in sample.tensors())])
     expected = Expected(plain=plain, precise=plain, elements=elements, computed=coarsest(sample, dtype))
     expected.uninitialised = promises.is_uninitialised(subject.name)
+    expected.written = written_places(sample, host)
     expected.spread = [None] * len(trees.tensors(plain))
     if not _has_floating_result(plain) or applied.exact or promises.free_of_values(subject.name, sample):
         return expected
     with surroundings(torch.float64, seed):
         _raise_precision(expected, info, sample, dtype, applied, seed)
     return expected
+
+
+def written_places(before: Sample, after: Sample) -> frozenset[int]:
+    """Return the places of the strided tensors whose memory a call on the CPU has changed."""
+    pairs = enumerate(zip(before.tensors(), after.tensors(), strict=True))
+    return frozenset(
+        place
+        for place, (old, new) in pairs
+        if old.layout is torch.strided and new.layout is torch.strided and bits(old) != bits(new)
+    )
 
 
 def _raise_precision(

@@ -12,6 +12,7 @@ from conformance.checking import trees
 from conformance.checking.invocation import attempt
 from conformance.checking.recorder import Recorder
 from conformance.oracle.operators import Expected
+from conformance.properties.operators._arguments import check_kept
 from conformance.properties.operators._common import compare_result, copy_in, failed_call, pristine, run
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
@@ -78,6 +79,8 @@ def check_derived(
             compare_result(
                 target, recorder, subject, sample, outcome.value, want, what=f"the {name} of {what}"
             )
+            in_place = {place for place, tensor in enumerate(copy.tensors()) if tensor is outcome.value}
+            check_kept(recorder, derived, copy, want.written | in_place, what=f"the {name} of {what}")
             continue
         if cpu_accepts(reference, derived):
             failed_call(target, recorder, derived, outcome, f"the {name} of {what}")

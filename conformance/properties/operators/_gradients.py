@@ -16,6 +16,9 @@ from conformance.checking.invocation import Outcome, attempt, attempt_on, one_li
 from conformance.checking.recorder import Recorder
 from conformance.checking.tolerances import rule, unit_of
 from conformance.oracle import promises
+from conformance.oracle.operators import written_places
+from conformance.properties.operators import _arguments as arguments
+from conformance.properties.operators._arguments import memory
 from conformance.properties.operators._common import copy_in, dtype_under_test, failed_call, pristine
 from conformance.samples import extent
 from conformance.samples.copies import to_host
@@ -28,12 +31,18 @@ Operator = Callable[..., Any]
 
 @dataclasses.dataclass
 class Derivative:
-    """Differentiable outputs, their cotangents, the inputs, and d<cotangents, outputs>/d(input) each."""
+    """Differentiable outputs, their cotangents, the inputs, and d<cotangents, outputs>/d(input) each.
+
+    ``before`` holds the bytes of outputs and cotangents from before the backward.
+    """
 
     outputs: list[torch.Tensor]
     cotangents: list[torch.Tensor]
     inputs: list[torch.Tensor]
     gradients: list[torch.Tensor | None]
+    before: list[bytes] = dataclasses.field(default_factory=list)
+    #: On the CPU: which tensors of the arguments were written.
+    written: frozenset[int] = frozenset()
 
 
 def inputs_of(sample: Sample) -> list[torch.Tensor]:
@@ -65,8 +74,13 @@ def outputs_of(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor]:
     ]
 
 
-def differentiate(info: Any, op: Operator, sample: Sample, *, create_graph: bool = False) -> Derivative:
-    """Return the reverse-mode derivative for cotangents that depend on the position of an output only."""
+def differentiate(
+    info: Any, op: Operator, sample: Sample, *, create_graph: bool = False, watch: bool = False
+) -> Derivative:
+    """Return the reverse-mode derivative for cotangents that depend on the position of an output only.
+
+    With ``watch`` it keeps what :func:`check_kept` needs.
+    """
     with warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore")
         inputs = inputs_of(sample)
@@ -76,10 +90,25 @@ def differentiate(info: Any, op: Operator, sample: Sample, *, create_graph: bool
         ]
         if not outputs or not inputs:
             return Derivative(outputs, cotangents, inputs, [])
+        before = [memory(tensor) for tensor in [*outputs, *cotangents]] if watch else []
         gradients = torch.autograd.grad(
             outputs, inputs, cotangents, allow_unused=True, create_graph=create_graph
         )
-        return Derivative(outputs, cotangents, inputs, list(gradients))
+        return Derivative(outputs, cotangents, inputs, list(gradients), before)
+
+
+def check_kept(
+    recorder: Recorder, sample: Sample, copy: Sample, derivative: Derivative, written: frozenset[int]
+) -> None:
+    """Compare arguments, outputs and cotangents with what they were before a backward that was watched."""
+    arguments.check_kept(recorder, sample, copy, written, what="the backward")
+    arguments.check_same(
+        recorder,
+        derivative.before,
+        [*derivative.outputs, *derivative.cotangents],
+        "the backward has changed an output or a gradient that it was given: tensor",
+        sample.index,
+    )
 
 
 def second(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor | None]:
@@ -243,4 +272,8 @@ def directional(info: Any, sample: Sample, derivative: Derivative) -> tuple[floa
 def reference(subject: Subject, recorder: Recorder, sample: Sample) -> Outcome:
     """Return the outcome of first derivatives on the CPU in the same dtype."""
     info = pristine(subject)
-    return on_cpu(recorder, sample, lambda: differentiate(info, info.op, to_host(sample)))
+    host = to_host(sample)
+    outcome = on_cpu(recorder, sample, lambda: differentiate(info, info.op, host))
+    if outcome.ok:
+        outcome.value.written = written_places(sample, host)
+    return outcome

@@ -39,7 +39,10 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "gradient",
     subject_kind="operator",
-    statement="Gradients equal the CPU's, and those equal the numerical derivative along a random direction.",
+    statement=(
+        "Gradients equal the CPU's, and those equal the numerical derivative along a random direction; the "
+        "backward changes neither arguments nor results nor the gradients that it is given."
+    ),
     level="training",
     applies=applies,
     capabilities=("autograd",),
@@ -53,7 +56,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             target,
             recorder,
             sample,
-            functools.partial(_gradients.differentiate, tested, tested.op, copy),
+            functools.partial(_gradients.differentiate, tested, tested.op, copy, watch=True),
             reference,
             "the backward",
         )
@@ -67,6 +70,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         good = _gradients.compare_gradients(
             target, recorder, subject, sample, actual.gradients, expected.gradients, what="the gradient"
         )
+        _gradients.check_kept(recorder, sample, copy, actual, expected.written)
         if not good or not expected.gradients or sample.index or subject.name in _NO_DIRECTION:
             continue
         numerical, analytic, rounding = _gradients.directional(info, sample, expected)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.operators import Expected
+from conformance.properties.operators._arguments import check_kept
 from conformance.properties.operators._common import (
     cases,
     compare_result,
@@ -35,9 +36,14 @@ OTHER_CONTRACT = frozenset({"equal", "_batch_norm_with_update", "histogramdd", "
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if not subject.info.supports_out or subject.name in OTHER_CONTRACT:
+    if not has_out(subject):
         return []
     return first_dtypes(target, subject, _DTYPES, 3)
+
+
+def has_out(subject: Subject) -> bool:
+    """Return whether an operator takes one tensor of out= for each result."""
+    return subject.info.supports_out and subject.name not in OTHER_CONTRACT
 
 
 @register(
@@ -82,14 +88,18 @@ def call(
     want: Any,
     *,
     grad: bool = False,
+    written: Collection[int] = (),
 ) -> Outcome | None:
     """Return the outcome of the operator with tensors for its results ``want``; None if no copy arrived."""
     copy = copy_in(target, recorder, sample)
     if copy is None:
         return None
     wrapped = out[0] if isinstance(want, torch.Tensor) else tuple(out)
-    copy = copy.replace(kwargs={**copy.kwargs, "out": wrapped})
-    return run(target, subject.info.op, copy, grad=grad)
+    given = copy.replace(kwargs={**copy.kwargs, "out": wrapped})
+    outcome = run(target, subject.info.op, given, grad=grad)
+    if outcome.ok:
+        check_kept(recorder, sample, copy, written, what="the operator with out=")
+    return outcome
 
 
 def _write(
@@ -101,7 +111,7 @@ def _write(
     out: list[torch.Tensor],
     what: str,
 ) -> bool:
-    outcome = call(target, subject, recorder, sample, out, want.plain)
+    outcome = call(target, subject, recorder, sample, out, want.plain, written=want.written)
     if outcome is None:
         return False
     if not outcome.ok:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
+from conformance.properties.operators._arguments import check_kept
 from conformance.properties.operators._common import (
     cases,
     compare_result,
@@ -27,7 +28,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "value",
     subject_kind="operator",
     statement=(
-        "Results have the oracle's nesting, shapes, dtypes and device, and its values within the tolerance."
+        "Results have the oracle's nesting, shapes, dtypes and device, and its values within the tolerance; "
+        "arguments that the operator does not write stay as they were."
     ),
     level="bringup",
     applies=applies,
@@ -42,5 +44,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         outcome = run(target, subject.info.op, copy)
         if outcome.ok:
             compare_result(target, recorder, subject, sample, outcome.value, want)
+            check_kept(recorder, sample, copy, want.written)
         else:
             failed_call(target, recorder, sample, outcome)

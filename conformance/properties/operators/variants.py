@@ -18,6 +18,7 @@ from conformance.model.verdicts import Kind
 from conformance.oracle import promises
 from conformance.oracle.operators import Expected
 from conformance.properties.operators import _gradients
+from conformance.properties.operators._arguments import check_kept
 from conformance.properties.operators._common import (
     cases,
     compare_result,
@@ -87,6 +88,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 compare_result(
                     target, recorder, subject, sample, outcome.value, want, what=f"the {name}'s result"
                 )
+                check_kept(recorder, sample, copy, want.written, what=f"the {name}")
             elif _cpu(subject, name, sample, inplace=False).ok:
                 failed_call(target, recorder, sample, outcome, f"the {name}")
             else:
@@ -150,6 +152,11 @@ def _in_place(
         written = given._version > before[1] or not given.numel() or _may_write_nothing(subject.name)
         fact(recorder, written, Kind.STATE, message, sample=index)
         compare_result(target, recorder, subject, sample, given, want, what=f"the input after the {name}")
+    check_kept(recorder, sample, copy, {_place_of(copy, given), *want.written}, what=f"the {name}")
+
+
+def _place_of(sample: Sample, tensor: torch.Tensor) -> int:
+    return next(place for place, one in enumerate(sample.tensors()) if one is tensor)
 
 
 def _may_write_nothing(operator: str) -> bool:

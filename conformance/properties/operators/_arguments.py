@@ -1,0 +1,73 @@
+"""Arguments that an operator does not write keep their values, and so does the memory around them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import torch
+
+from conformance.checking.compare import fact
+from conformance.checking.invocation import attempt, one_line
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.samples.operators import Sample, bits
+
+
+def check_kept(
+    recorder: Recorder,
+    sample: Sample,
+    copy: Sample,
+    written: Collection[int] = (),
+    *,
+    what: str = "the operator",
+) -> None:
+    """Compare the arguments of a call with what they were, bit by bit with all of their memory.
+
+    ``sample`` holds the arguments on the CPU, which no operator has seen, ``copy`` those of the call; tensors
+    at the places ``written``, counted as ``Sample.tensors`` does, may have changed, and so may what shares
+    their memory.
+    """
+    before, after = sample.tensors(), copy.tensors()
+    changed = {_memory(tensor) for place, tensor in enumerate(after) if place in written}
+    for place, (host, tensor) in enumerate(zip(before, after, strict=True)):
+        alike = host.is_conj() == tensor.is_conj() and host.is_neg() == tensor.is_neg()
+        if alike and _has_memory(host) and _has_memory(tensor) and _memory(tensor) not in changed:
+            _check(recorder, host, tensor, f"tensor {place} of the arguments", what, sample.index)
+
+
+def check_same(
+    recorder: Recorder, before: Iterable[bytes], tensors: Iterable[torch.Tensor], what: str, sample: int
+) -> None:
+    """Compare tensors with the bytes that `memory` returned for them before."""
+    for place, (old, tensor) in enumerate(zip(before, tensors, strict=True)):
+        fact(recorder, memory(tensor) == old, Kind.STATE, f"{what} {place}.", sample=sample)
+
+
+def memory(tensor: torch.Tensor) -> bytes:
+    """Return the bytes of all the memory behind a strided tensor, on whatever device it is."""
+    plain = tensor.detach()
+    if plain.is_conj():
+        plain = plain.conj()
+    if plain.is_neg():
+        plain = torch._neg_view(plain)
+    count = plain.untyped_storage().nbytes() // plain.itemsize
+    return bits(plain.as_strided((count,), (1,), 0).cpu().clone())
+
+
+def _check(
+    recorder: Recorder, host: torch.Tensor, tensor: torch.Tensor, name: str, what: str, sample: int
+) -> None:
+    now = attempt(lambda: memory(tensor))
+    if not now.ok:
+        assert now.error is not None
+        recorder.fail(Kind.EXCEPTION, f"reading {name} raised {one_line(now.error)}.", sample=sample)
+        return
+    fact(recorder, now.value == memory(host), Kind.STATE, f"{what} has changed {name}.", sample=sample)
+
+
+def _has_memory(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided and tensor.numel() > 0 and not tensor.is_quantized
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else 0
