@@ -171,6 +171,21 @@ def sanitize(session: nox.Session) -> None:
 
 
 @nox.session
+def power(session: nox.Session) -> None:
+    """Detection power: plant faults under the reference device and count what the suite sees; needs g++.
+
+    After ``--``: arguments of ``python -m conformance.power``, such as ``--count 500``.
+    """
+    environment = prepare(session)
+    arguments = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    arguments.add_argument("-o", "--output", type=Path, default=Path("power-out"))
+    own, others = arguments.parse_known_args(session.posargs)
+    build = {"CONFORMANCE_POWER_BUILD": str((own.output / "build").resolve())}
+    environment.run("python", "-m", "pytest", "-q", "tests/power", env=build)
+    environment.run("python", "-m", "conformance.power", "-o", str(own.output), *others)
+
+
+@nox.session
 def browser(session: nox.Session) -> None:
     """The site in a headless Chromium; needs Debian's chromium and chromium-driver."""
     for program in ("chromium", "chromedriver"):

@@ -212,6 +212,10 @@ class Executor:
             result.failure_count += 1
             raise DeviceUnusable(text)
 
+    def device_is_wrong(self) -> bool:
+        """Ask the device for known answers; True if one is wrong that was right at the start."""
+        return any(name not in self._never for name in self._probe())
+
     def _probe(self) -> dict[str, str]:
         return {} if self.target.elsewhere else probe.known_answers(self.target)
 

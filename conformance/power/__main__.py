@@ -1,0 +1,104 @@
+"""``python -m conformance.power``: plant faults under a device and count what the suite sees."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import sys
+import time
+from pathlib import Path
+
+from conformance.errors import UsageError
+from conformance.plan import selection
+from conformance.plan.request import Request
+from conformance.power import campaign, catalogue, score
+from conformance.power.faults import Fault
+from conformance.power.learning import learn, reach
+from conformance.power.pool import Pool
+from conformance.results import exit_codes
+from conformance.runner import process_environment
+from conformance.target import file as target_file
+
+#: Mutants of a score.
+COUNT = 12_000
+#: Results of each level that are tried on one mutant.
+MOST = 60
+
+
+def main() -> int:
+    """Learn, run the mutants and print the score."""
+    parser = argparse.ArgumentParser(
+        prog="python -m conformance.power",
+        description="Plant faults under a device; count what the suite sees.",
+    )
+    parser.add_argument("--target", default="hpu-reference", help="name or file (default: %(default)s)")
+    parser.add_argument("--mode", default="eager", help="mode of the target (default: %(default)s)")
+    parser.add_argument("-n", "--workers", type=int, default=process_environment.cores(), metavar="N")
+    parser.add_argument("-o", "--output", type=Path, default=Path("power-out"), metavar="DIR")
+    parser.add_argument(
+        "--count", type=int, default=COUNT, metavar="N", help="mutants (default: %(default)s)"
+    )
+    parser.add_argument("--place", action="append", metavar="OVERLOAD", help="only mutants there; repeatable")
+    parser.add_argument(
+        "-k", dest="select", metavar="EXPR", help="only these results, as 'conformance run -k'"
+    )
+    options = parser.parse_args()
+    try:
+        return _run(options)
+    except UsageError as error:
+        print(f"conformance.power: {error}", file=sys.stderr)
+        return exit_codes.USAGE
+    except KeyboardInterrupt:
+        print("conformance.power: stopped by the user; run it again to go on", file=sys.stderr)
+        return exit_codes.INCOMPLETE
+
+
+def _run(options: argparse.Namespace) -> int:
+    started = time.monotonic()
+    folder: Path = options.output.resolve()
+    file = target_file.load(options.target)
+    file.check_mode(options.mode)
+    select = selection.parse(options.select) if options.select is not None else lambda name: True
+    folder.mkdir(parents=True, exist_ok=True)
+    request = Request(
+        target=file,
+        target_argument=options.target,
+        modes=[options.mode],
+        output=folder,
+        workers=options.workers,
+    )
+    pool = Pool(
+        options.target,
+        options.mode,
+        options.workers,
+        folder,
+        process_environment.variables(request, options.mode),
+    )
+    try:
+        learned = learn(pool, folder / "learned.jsonl", select, options.select or "")
+        print(f"{len(learned.lessons)} results, {time.monotonic() - started:.0f} s", flush=True)
+        faults = learned.faults
+        if options.place:
+            faults = [name for name in faults if Fault.parse(name).place in options.place]
+            if not faults:
+                raise UsageError(f"the device has no kernel for {' or '.join(options.place)}")
+        calls = reach(learned, [], 0).calls
+        mutants = [catalogue.confined(fault, calls) for fault in catalogue.draw(faults, options.count)]
+        names = "\n".join([learned.digest, *map(str, mutants)])
+        digest = hashlib.sha256(names.encode()).hexdigest()
+        journal = campaign.Journal(folder / "outcomes.jsonl", digest)
+        outcomes = campaign.run(pool, mutants, reach(learned, mutants, MOST).results, journal)
+    finally:
+        pool.close()
+    tallies = score.count(outcomes, learned, calls)
+    record = {kind: dataclasses.asdict(tally) for kind, tally in tallies.items()}
+    (folder / "score.json").write_text(json.dumps({"digest": digest, "kinds": record}, indent=1) + "\n")
+    print(score.text(tallies))
+    print(f"{time.monotonic() - started:.0f} s; outcomes: {folder / 'outcomes.jsonl'}")
+    return exit_codes.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

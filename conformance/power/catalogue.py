@@ -1,0 +1,51 @@
+"""The catalogue: the mutants of a score, made by rule from the dispatch table."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Mapping, Set
+
+from conformance.power import kinds
+from conformance.power.faults import Fault
+
+
+def order(name: str) -> str:
+    """Return what mutants are ordered by when some are drawn: fixed for a name, and otherwise arbitrary."""
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+def draw(faults: Iterable[str], count: int) -> list[Fault]:
+    """Choose faults so that every kind at every place comes once before any comes twice.
+
+    Within a kind at a place the order is fixed by the faults' names, so that a larger catalogue holds a
+    smaller one.
+    """
+    turns: dict[tuple[str, str], int] = {}
+    rows: list[tuple[int, str, Fault]] = []
+    for name in sorted(faults, key=order):
+        fault = Fault.parse(name)
+        turn = turns[fault.place, fault.kind] = turns.get((fault.place, fault.kind), -1) + 1
+        rows.append((turn, order(name), fault))
+    return [fault for _, _, fault in sorted(rows)[:count]]
+
+
+def confined(fault: Fault, calls: Mapping[tuple[str, str], Set[str]]) -> Fault:
+    """Confine every second fault to one dtype of those with which its place is called."""
+    number = int(order(str(fault))[:8], 16)
+    dtypes = sorted(calls.get((fault.place, kinds.NEEDS.get(fault.kind, "called")), set()) - {"none"})
+    if number % 2 == 0 or not dtypes:
+        return fault
+    return dataclasses.replace(fault, dtype=dtypes[number // 2 % len(dtypes)])
+
+
+def cannot_apply(fault: Fault, calls: Mapping[tuple[str, str], Set[str]]) -> str | None:
+    """Return why a fault means nothing at its place, None if it does.
+
+    The rules go by the kind of values that a place takes and returns; which these are was learned from calls
+    in all dtypes that torch's databases list.
+    """
+    need = kinds.NEEDS.get(fault.kind)
+    if need is not None and (fault.place, "called") in calls and (fault.place, need) not in calls:
+        return f"the kind needs a place that is called and {need.replace('-', ' ')}"
+    return None

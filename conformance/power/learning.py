@@ -1,0 +1,172 @@
+"""What a run behind the interposer teaches: which results can wake which fault."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from conformance.errors import UsageError
+from conformance.model.verdicts import Verdict
+from conformance.model.vocabulary import LEVELS
+from conformance.plan.selection import Matcher
+from conformance.power import kinds
+from conformance.power.faults import Fault, scalar_types
+from conformance.power.pool import Answer, Job, Pool
+
+#: Seconds that a worker may be silent while it learns.
+PATIENCE = 900.0
+
+
+@dataclasses.dataclass
+class Lesson:
+    """What one result taught: its verdict and seconds without a fault, and the conditions that it met."""
+
+    result: str
+    verdict: str
+    seconds: float
+    #: Pairs of a fault's number and a dtype's, flat.
+    met: list[int]
+    #: Triples of a place's number, a question's and a dtype's, flat.
+    calls: list[int]
+
+
+@dataclasses.dataclass
+class Learned:
+    """The faults that there can be, the results of each level, and the lessons."""
+
+    digest: str
+    faults: list[str]
+    levels: dict[str, list[str]]
+    lessons: list[Lesson]
+
+    def level_of(self) -> dict[str, int]:
+        """By result, the narrowest level that has it, as an index of LEVELS."""
+        found: dict[str, int] = {}
+        for index, level in reversed(list(enumerate(LEVELS))):
+            found.update(dict.fromkeys(self.levels[level], index))
+        return found
+
+    def places(self) -> list[str]:
+        """The places, in the order of their numbers."""
+        return list(dict.fromkeys(Fault.parse(name).place for name in self.faults))
+
+    def write(self, path: Path) -> None:
+        """Write everything as lines of JSON, the head first."""
+        head = {"digest": self.digest, "faults": self.faults, "levels": self.levels}
+        unfinished = path.with_suffix(".part")
+        with unfinished.open("w") as file:
+            file.write(json.dumps(head, separators=(",", ":")) + "\n")
+            for lesson in self.lessons:
+                file.write(json.dumps(dataclasses.astuple(lesson), separators=(",", ":")) + "\n")
+        unfinished.replace(path)
+
+    @staticmethod
+    def read(path: Path) -> Learned:
+        """Read what :meth:`write` wrote; UsageError if it is not whole."""
+        try:
+            with path.open() as file:
+                head = json.loads(next(file))
+                lessons = [Lesson(*json.loads(line)) for line in file]
+            return Learned(head["digest"], head["faults"], head["levels"], lessons)
+        except (OSError, StopIteration, ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{path} is not what a learning run wrote ({error}); remove it") from None
+
+
+def learn(pool: Pool, path: Path, select: Matcher, expression: str) -> Learned:
+    """Run every chosen result of the full level once behind the interposer, with no fault active.
+
+    What was learned from the same suite, torch, device and selection before is read from ``path``; UsageError
+    if the file there is of others.
+    """
+    described = pool.ask({"do": "describe"}, PATIENCE)
+    if described.ended is not None:
+        raise RuntimeError(f"a worker could not describe the faults ({described.ended})")
+    digest = hashlib.sha256(f"{described.words['digest']} {expression}".encode()).hexdigest()
+    if path.exists():
+        learned = Learned.read(path)
+        if learned.digest != digest:
+            raise UsageError(
+                f"{path} was learned from another suite, torch, device or selection; take another output "
+                "folder or remove it"
+            )
+        return learned
+    learned = Learned(digest, described.words["faults"], described.words["levels"], [])
+    jobs = list(_by_subject(described.words["cases"], select))
+    ended = 0
+
+    def done(job: Job, answer: Answer) -> None:
+        nonlocal ended
+        if answer.ended is not None:
+            raise RuntimeError(f"{answer.at} ended a worker without any fault ({answer.ended})")
+        learned.lessons += [Lesson(*row) for row in answer.words["learned"]]
+        ended += 1
+        if ended % 100 == 0:
+            print(f"learned from {ended} of {len(jobs)} subjects", flush=True)
+
+    pool.run(jobs, lambda job: PATIENCE, done)
+    learned.lessons.sort(key=lambda lesson: lesson.result)
+    learned.write(path)
+    return learned
+
+
+def _by_subject(cases: Iterable[list[Any]], select: Matcher) -> Iterator[Job]:
+    jobs: dict[tuple[str, str], list[Any]] = {}
+    for kind, name, subject, dtypes in cases:
+        chosen = [dtype for dtype in dtypes if select(f"{name}/{subject}@{dtype}")]
+        if chosen:
+            jobs.setdefault((kind, subject), []).append([kind, name, subject, chosen])
+    for job in jobs.values():
+        yield {"do": "learn", "cases": job}
+
+
+@dataclasses.dataclass
+class Reach:
+    """By mutant, the results that can wake it, best first; by place, what its calls were like."""
+
+    results: dict[Fault, list[str]]
+    #: By place and question, the dtypes of the calls for which the answer is yes.
+    calls: dict[tuple[str, str], set[str]]
+
+
+def reach(learned: Learned, mutants: Iterable[Fault], most: int) -> Reach:
+    """Order, for each mutant, the results that passed and met its condition, at most ``most`` per level.
+
+    First come the results of the narrowest level; among these, the ones that meet the fewest conditions,
+    since those are about the place, and then the quick ones.
+    """
+    names = {number: name for name, number in scalar_types().items()}
+    numbers = {name: index for index, name in enumerate(learned.faults)}
+    wanted: dict[tuple[int, str | None], Fault] = {
+        (numbers[str(mutant.anywhere())], mutant.dtype): mutant for mutant in mutants
+    }
+    level_of = learned.level_of()
+    places = learned.places()
+    found: dict[Fault, list[tuple[int, int, float, str]]] = {mutant: [] for mutant in wanted.values()}
+    calls: dict[tuple[str, str], set[str]] = {}
+    for lesson in learned.lessons:
+        for place, question, number in zip(*[iter(lesson.calls)] * 3, strict=True):
+            key = places[place], kinds.QUESTIONS[question]
+            calls.setdefault(key, set()).add(names.get(number, "none"))
+        if lesson.verdict != Verdict.PASS.value:
+            continue
+        rank = (level_of[lesson.result], len(lesson.met), lesson.seconds, lesson.result)
+        seen: set[Fault] = set()
+        for fault, number in zip(*[iter(lesson.met)] * 2, strict=True):
+            for dtype in (None, names.get(number)):
+                mutant = wanted.get((fault, dtype))
+                if mutant is not None and mutant not in seen:
+                    seen.add(mutant)
+                    found[mutant].append(rank)
+    results: dict[Fault, list[str]] = {}
+    for mutant, ranks in found.items():
+        taken = [0] * len(LEVELS)
+        chosen = results[mutant] = []
+        for level, _, _, result in sorted(ranks):
+            taken[level] += 1
+            if taken[level] <= most:
+                chosen.append(result)
+    return Reach(results, calls)

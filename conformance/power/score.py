@@ -1,0 +1,67 @@
+"""The score: how many mutants were killed, by kind and by level."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Set
+
+from conformance.model.vocabulary import LEVELS
+from conformance.power import catalogue
+from conformance.power.campaign import Fate, Outcome
+from conformance.power.faults import Fault
+from conformance.power.learning import Learned
+
+
+@dataclasses.dataclass
+class Tally:
+    """Mutants of one sort: by fate, and of the killed ones by the level that killed them."""
+
+    killed: int = 0
+    survived: int = 0
+    asleep: int = 0
+    excused: int = 0
+    levels: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys(LEVELS, 0))
+
+    @property
+    def counted(self) -> int:
+        """The mutants that are not excused."""
+        return self.killed + self.survived + self.asleep
+
+    def killed_at(self, level: str) -> int:
+        """The mutants that a level kills, with what narrower ones kill."""
+        return sum(self.levels[name] for name in LEVELS[: LEVELS.index(level) + 1])
+
+
+def count(
+    outcomes: Iterable[Outcome], learned: Learned, calls: Mapping[tuple[str, str], Set[str]]
+) -> dict[str, Tally]:
+    """Count outcomes by kind; under ``all`` together."""
+    level_of = learned.level_of()
+    tallies: dict[str, Tally] = {"all": Tally()}
+    for outcome in outcomes:
+        fault = Fault.parse(outcome.mutant)
+        for tally in (tallies["all"], tallies.setdefault(fault.kind, Tally())):
+            if outcome.fate == Fate.ASLEEP.value and catalogue.cannot_apply(fault, calls):
+                tally.excused += 1
+            elif outcome.fate == Fate.KILLED.value:
+                tally.killed += 1
+                tally.levels[LEVELS[level_of[outcome.killer]] if outcome.killer else LEVELS[-1]] += 1
+            elif outcome.fate == Fate.SURVIVED.value:
+                tally.survived += 1
+            else:
+                tally.asleep += 1
+    return tallies
+
+
+def text(tallies: Mapping[str, Tally]) -> str:
+    """Return a table for a terminal."""
+    lines = [f"{'kind':32} {'all':>6} {'full':>6} {'core':>6} {'surv':>6} {'sleep':>6} {'excus':>6}"]
+    for kind, tally in sorted(tallies.items(), key=lambda item: -item[1].survived - item[1].asleep):
+        part = [
+            f"{100 * tally.killed_at(level) / max(1, tally.counted):5.1f}%" for level in (LEVELS[-1], "core")
+        ]
+        numbers = (tally.survived, tally.asleep, tally.excused)
+        lines.append(
+            f"{kind:32} {tally.counted:6} {' '.join(part)} {' '.join(f'{number:6}' for number in numbers)}"
+        )
+    return "\n".join(lines)

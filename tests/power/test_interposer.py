@@ -1,0 +1,452 @@
+"""Each kind of fault does what it says when its condition is met, and nothing otherwise; on the CPU.
+
+The interposer is built first, which takes a minute or two: these tests belong to ``nox -s power``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+from conformance.power import interposer, kinds, places
+from conformance.power.faults import Fault, description, scalar_types
+
+pytestmark = pytest.mark.skipif(
+    "CONFORMANCE_POWER_BUILD" not in os.environ,
+    reason="needs CONFORMANCE_POWER_BUILD, a folder for the interposer",
+)
+
+aten = torch.ops.aten
+PLACES = [
+    *(
+        "aten::add.Tensor",
+        "aten::add_.Tensor",
+        "aten::add.out",
+        "aten::sub.Tensor",
+        "aten::mm",
+        "aten::gt.Tensor",
+    ),
+    *(
+        "aten::sum.dim_IntList",
+        "aten::cumsum",
+        "aten::uniform_",
+        "aten::as_strided",
+        "aten::abs",
+        "aten::neg",
+    ),
+    *("aten::native_layer_norm_backward", "aten::threshold_backward", "aten::index_select", "aten::cat"),
+]
+F32 = torch.float32
+
+
+def ramp(*sizes: int, dtype: torch.dtype = F32) -> torch.Tensor:
+    """The numbers from 1 on."""
+    return torch.arange(1, torch.Size(sizes).numel() + 1, dtype=dtype).reshape(sizes)
+
+
+def with_first(value: float) -> torch.Tensor:
+    return torch.tensor([value, 2.0, 3.0])
+
+
+def gapped(*sizes: int) -> torch.Tensor:
+    return ramp(*sizes, 2)[..., 0]
+
+
+class Planted(NamedTuple):
+    """A fault, a call that wakes it, a call that does not, and what is wrong with the first."""
+
+    fault: Fault
+    wakes: Callable[[], Any]
+    sleeps: Callable[[], Any]
+    wrong: Callable[[Any], bool]
+
+
+def add(self: Any, other: Any = 0.0) -> Any:
+    other = other if isinstance(other, torch.Tensor) else torch.tensor(other, dtype=self.dtype)
+    return aten.add.Tensor(self, other)
+
+
+def fault(place: str, kind: str, position: int = 0, value: int = 0) -> Fault:
+    return Fault(f"aten::{place}", kind, position, value)
+
+
+def differs_from(index: int, size: int) -> Callable[[torch.Tensor], bool]:
+    """Whether exactly the elements from an index on differ from the ramp."""
+    return lambda result: (
+        (result.flatten() != ramp(size)).nonzero().flatten().tolist() == list(range(index, size))
+    )
+
+
+def added_in_place(self: torch.Tensor) -> torch.Tensor:
+    aten.add_.Tensor(self, torch.ones(()))
+    return self
+
+
+def memory_after(base: torch.Tensor) -> torch.Tensor:
+    added_in_place(base[..., 0])
+    return base
+
+
+def summed_out(out: torch.Tensor) -> torch.Tensor:
+    return aten.add.out(ramp(3), ramp(3), out=out)
+
+
+def of_backward(mask: list[bool]) -> torch.Tensor:
+    x, ones = ramp(2, 3), torch.ones(2, 1)
+    weight = torch.ones(3)
+    return aten.native_layer_norm_backward(ramp(2, 3), x, [3], ones, ones, weight, weight, mask)[0]
+
+
+def after_call(argument: torch.Tensor) -> torch.Tensor:
+    aten.abs(argument)
+    return argument
+
+
+def shares(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+
+
+def view_of(base: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return base, aten.as_strided(base, [2], [1])
+
+
+def same_as(value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return value, aten.abs(value)
+
+
+def is_changed(right: torch.Tensor) -> Callable[[torch.Tensor], bool]:
+    return lambda result: not torch.equal(result, right)
+
+
+FIVE_3 = 2**53 + 1
+
+PLANTED = [
+    Planted(
+        fault("add.Tensor", "last-element"), lambda: add(ramp(5)), lambda: add(ramp(1)), differs_from(4, 5)
+    ),
+    Planted(
+        fault("add.Tensor", "tail-of-16"), lambda: add(ramp(37)), lambda: add(ramp(32)), differs_from(32, 37)
+    ),
+    Planted(
+        fault("add.Tensor", "above-size", 0, 256),
+        lambda: add(ramp(300)),
+        lambda: add(ramp(256)),
+        differs_from(256, 300),
+    ),
+    Planted(
+        fault("add.Tensor", "scalar-only"),
+        lambda: add(torch.ones(())),
+        lambda: add(ramp(1)),
+        is_changed(torch.ones(())),
+    ),
+    Planted(
+        fault("add.Tensor", "rank", 0, 4),
+        lambda: add(ramp(1, 2, 1, 2)),
+        lambda: add(ramp(1, 2, 2)),
+        differs_from(0, 4),
+    ),
+    Planted(
+        fault("add.Tensor", "nan-lost"),
+        lambda: add(with_first(float("nan"))),
+        lambda: add(ramp(3)),
+        lambda result: result[0] == 0,
+    ),
+    Planted(
+        fault("add.Tensor", "infinity-lost"),
+        lambda: add(with_first(float("-inf"))),
+        lambda: add(ramp(3)),
+        lambda result: result[0] == torch.finfo(F32).min,
+    ),
+    Planted(
+        fault("neg", "signed-zero-lost"),
+        lambda: aten.neg(with_first(0.0)),
+        lambda: aten.neg(ramp(3)),
+        lambda result: not torch.signbit(result[0]),
+    ),
+    Planted(
+        fault("add.Tensor", "subnormal-flushed"),
+        lambda: add(with_first(1e-40)),
+        lambda: add(ramp(3)),
+        lambda result: result[0] == 0 and result[1] == 2,
+    ),
+    Planted(
+        fault("add.Tensor", "low-precision"),
+        lambda: add(with_first(1.001)),
+        lambda: add(ramp(3)),
+        lambda result: result[0] == 1,
+    ),
+    Planted(
+        fault("gt.Tensor", "bool-byte"),
+        lambda: aten.gt.Tensor(ramp(2), torch.ones(())),
+        lambda: aten.gt.Tensor(ramp(2), torch.tensor(5.0)),
+        lambda result: result.view(torch.uint8).tolist() == [0, 2],
+    ),
+    Planted(
+        fault("add.Tensor", "result-dtype"),
+        lambda: add(ramp(2)),
+        lambda: add(ramp(0)),
+        lambda result: result.dtype == torch.float64,
+    ),
+    Planted(
+        fault("add.Tensor", "result-strides"),
+        lambda: add(ramp(2, 3)),
+        lambda: add(ramp(3)),
+        lambda result: result.stride() == (1, 2) and torch.equal(result, ramp(2, 3)),
+    ),
+    Planted(
+        fault("as_strided", "aliasing-lost"),
+        lambda: view_of(ramp(4)),
+        lambda: view_of(ramp(4))[:1],
+        lambda pair: not shares(*pair),
+    ),
+    Planted(
+        fault("abs", "aliasing-gained"),
+        lambda: same_as(ramp(3)),
+        lambda: same_as(-ramp(3)),
+        lambda pair: shares(*pair),
+    ),
+    Planted(
+        fault("abs", "input-corrupted"),
+        lambda: after_call(ramp(3)),
+        lambda: after_call(ramp(0)),
+        differs_from(2, 3),
+    ),
+    Planted(
+        fault("add_.Tensor", "write-lost"),
+        lambda: added_in_place(ramp(3)),
+        lambda: added_in_place(ramp(0)),
+        lambda result: torch.equal(result, ramp(3)),
+    ),
+    Planted(
+        fault("add_.Tensor", "write-partial"),
+        lambda: added_in_place(ramp(4)),
+        lambda: added_in_place(ramp(1)),
+        lambda result: result.tolist() == [2, 3, 3, 4],
+    ),
+    Planted(
+        fault("add_.Tensor", "write-astray"),
+        lambda: memory_after(ramp(3, 2)),
+        lambda: added_in_place(ramp(3)),
+        lambda base: not torch.equal(base[..., 1], ramp(3, 2)[..., 1]),
+    ),
+    Planted(
+        fault("add.out", "out-not-resized", 3),
+        lambda: summed_out(torch.empty(0)),
+        lambda: summed_out(torch.empty(3)),
+        lambda result: result.numel() == 0,
+    ),
+    Planted(
+        fault("add.Tensor", "stale-result"),
+        lambda: (add(ramp(3)), add(-ramp(3)))[1],
+        lambda: add(ramp(3)),
+        lambda result: torch.equal(result, ramp(3)),
+    ),
+    Planted(
+        fault("add.Tensor", "flaky", 0, 7),
+        lambda: [add(ramp(3)) for _ in range(7)][6],
+        lambda: [add(ramp(3)) for _ in range(6)][5],
+        differs_from(2, 3),
+    ),
+    Planted(
+        fault("cat", "empty-input"),
+        lambda: aten.cat([ramp(0), ramp(2)]),
+        lambda: aten.cat([ramp(2)]),
+        differs_from(0, 2),
+    ),
+    Planted(
+        fault("native_layer_norm_backward", "gradient-of-one-input", 0, 7),
+        lambda: of_backward([True, False, False]),
+        lambda: of_backward([True, True, True]),
+        lambda result: bool((result == 0).all()),
+    ),
+    Planted(
+        fault("abs", "strides-ignored"),
+        lambda: aten.abs(ramp(2, 3).t()),
+        lambda: aten.abs(ramp(2, 3)),
+        differs_from(6, 6),
+    ),
+    Planted(
+        fault("abs", "expanded-ignored"),
+        lambda: aten.abs(ramp(2, 1).expand(2, 3)),
+        lambda: aten.abs(ramp(2, 3)),
+        lambda result: result.flatten().tolist() == [1, 2, 0, 0, 0, 0],
+    ),
+    Planted(
+        fault("threshold_backward", "grad-strided"),
+        lambda: aten.threshold_backward(ramp(2, 3).t(), ramp(3, 2), 0),
+        lambda: aten.threshold_backward(ramp(3, 2), ramp(3, 2), 0),
+        differs_from(6, 6),
+    ),
+    Planted(
+        fault("abs", "offset-ignored"),
+        lambda: aten.abs(ramp(4)[1:]),
+        lambda: aten.abs(ramp(3)),
+        differs_from(3, 3),
+    ),
+    Planted(
+        fault("abs", "offset-and-strides-ignored"),
+        lambda: aten.abs(ramp(6)[1::2]),
+        lambda: aten.abs(ramp(6)[1:]),
+        lambda result: result.tolist() == [1, 3, 5],
+    ),
+    Planted(
+        fault("abs", "offset-in-channels-last-ignored"),
+        lambda: aten.abs(ramp(2, 2, 2, 2).to(memory_format=torch.channels_last)[1:]),
+        lambda: aten.abs(ramp(2, 2, 2, 2)[1:]),
+        lambda result: result.flatten()[0] == 1,
+    ),
+    Planted(
+        fault("abs", "offset-in-other-rank-ignored"),
+        lambda: aten.abs(ramp(4)[1:].unsqueeze(0)),
+        lambda: aten.abs(ramp(4)[1:]),
+        differs_from(3, 3),
+    ),
+    Planted(
+        fault("add.Tensor", "int-53-bits"),
+        lambda: add(torch.tensor([FIVE_3]), 0),
+        lambda: add(torch.tensor([2**53]), 0),
+        lambda result: result.item() == 2**53,
+    ),
+    Planted(
+        fault("sum.dim_IntList", "long-sum", 0, 1024),
+        lambda: aten.sum.dim_IntList(torch.ones(2, 1025), [1]),
+        lambda: aten.sum.dim_IntList(torch.ones(2, 1024), [1]),
+        lambda result: result.tolist() == [1024, 1024],
+    ),
+    Planted(
+        fault("sub.Tensor", "swapped-arguments", 0, 1),
+        lambda: aten.sub.Tensor(ramp(2), torch.zeros(2)),
+        lambda: aten.sub.Tensor(ramp(2), ramp(2)),
+        lambda result: result.tolist() == [-1, -2],
+    ),
+    Planted(
+        fault("add.Tensor", "option-ignored", 2),
+        lambda: aten.add.Tensor(ramp(2), ramp(2), alpha=3),
+        lambda: aten.add.Tensor(ramp(2), ramp(2)),
+        lambda result: result.tolist() == [2, 4],
+    ),
+    Planted(
+        fault("cumsum", "negative-dimension", 1),
+        lambda: aten.cumsum(ramp(2, 2), -1),
+        lambda: aten.cumsum(ramp(2, 2), 1),
+        lambda result: result.tolist() == [[1, 2], [4, 6]],
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def planter() -> interposer.Interposer:
+    built = interposer.load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
+    built.install("CPU", PLACES)
+    return built
+
+
+@pytest.fixture
+def plant(planter: interposer.Interposer) -> Iterator[Callable[..., tuple[Any, int, int]]]:
+    def run(fault: Fault, call: Callable[[], Any]) -> tuple[Any, int, int]:
+        planted = description(kinds.interposed(fault), scalar_types())
+        planter.activate(PLACES.index(fault.place), planted)
+        try:
+            result = call()
+        finally:
+            calls, effects = planter.deactivate()
+        return result, calls, effects
+
+    yield run
+    planter.deactivate()
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.fault.kind)
+def test_a_fault_wakes_on_its_condition(plant: Any, planted: Planted) -> None:
+    result, calls, effects = plant(planted.fault, planted.wakes)
+    assert calls and effects
+    right = planted.wakes()
+    if planted.fault.kind not in (
+        "strides-ignored",
+        "grad-strided",
+        "offset-ignored",
+        "offset-in-other-rank-ignored",
+    ):
+        assert planted.wrong(result)
+        assert not planted.wrong(right)
+    else:
+        assert planted.wrong(result) and not torch.equal(result, right)
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.fault.kind)
+def test_a_fault_sleeps_otherwise(plant: Any, planted: Planted) -> None:
+    result, _, effects = plant(planted.fault, planted.sleeps)
+    assert effects == 0 or planted.fault.kind in ("aliasing-lost", "stale-result", "input-corrupted")
+    if isinstance(result, torch.Tensor):
+        assert torch.equal(result, planted.sleeps())
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.fault.kind)
+def test_a_fault_that_is_confined_to_another_dtype_sleeps(plant: Any, planted: Planted) -> None:
+    confined = dataclasses.replace(planted.fault, dtype="complex128")
+    _, calls, effects = plant(confined, planted.wakes)
+    assert (calls, effects) == (0, 0)
+
+
+def test_an_error_is_swallowed_or_gets_another_type(plant: Any) -> None:
+    wrong = torch.zeros(2, dtype=torch.int64) + 7
+    with pytest.raises(IndexError):
+        aten.index_select(ramp(3), 0, wrong)
+    result, calls, effects = plant(
+        fault("index_select", "error-missing"), lambda: aten.index_select(ramp(3), 0, wrong)
+    )
+    assert isinstance(result, torch.Tensor) and (calls, effects) == (1, 1)
+    with pytest.raises(RuntimeError) as caught:
+        plant(fault("index_select", "error-type"), lambda: aten.index_select(ramp(3), 0, wrong))
+    assert not isinstance(caught.value, IndexError)
+
+
+def test_a_frozen_generator_draws_the_same_numbers_again(plant: Any) -> None:
+    def twice() -> bool:
+        return torch.equal(aten.uniform_(torch.empty(8)), aten.uniform_(torch.empty(8)))
+
+    assert not twice()
+    assert plant(fault("uniform_", "generator-frozen"), twice)[0]
+
+
+def test_an_overlapping_generator_draws_its_last_number_again(plant: Any) -> None:
+    def pair() -> tuple[float, float]:
+        return aten.uniform_(torch.empty(8))[-1].item(), aten.uniform_(torch.empty(8))[0].item()
+
+    last, first = plant(fault("uniform_", "generator-overlap"), pair)[0]
+    assert last == first
+    last, first = pair()
+    assert last != first
+
+
+def test_a_leak_keeps_memory_until_the_fault_ends(plant: Any) -> None:
+    result, calls, effects = plant(fault("add.Tensor", "leak"), lambda: add(ramp(3)))
+    assert torch.equal(result, ramp(3)) and (calls, effects) == (1, 1)
+
+
+def test_every_kind_is_planted_here() -> None:
+    others = {"error-missing", "error-type", "generator-frozen", "generator-overlap", "leak"}
+    assert {planted.fault.kind for planted in PLANTED} | others == set(kinds.KINDS)
+
+
+def test_conditions_are_seen_without_a_fault(planter: interposer.Interposer) -> None:
+    faults = kinds.faults_of("aten::add.Tensor", places.schema("aten::add.Tensor"), random=False)
+    planter.set_observed(
+        PLACES.index("aten::add.Tensor"),
+        [description(kinds.interposed(one), scalar_types()) for one in faults],
+    )
+    planter.take_met()
+    planter.observe(True)
+    add(ramp(300))
+    planter.observe(False)
+    met = {
+        (faults[index].kind, faults[index].value) for _, index, number in planter.take_met() if number == 6
+    }
+    assert {("last-element", 0), ("tail-of-16", 0), ("above-size", 256)} <= met
+    assert not {("above-size", 1024), ("rank", 4), ("nan-lost", 0), ("offset-ignored", 0)} & met

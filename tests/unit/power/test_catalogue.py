@@ -1,0 +1,46 @@
+"""Mutants are drawn by rule: every kind at every place first; a larger catalogue holds a smaller one."""
+
+from conformance.power import catalogue
+from conformance.power.faults import Fault
+
+FAULTS = [
+    str(Fault(place, kind, position))
+    for place in ("aten::a", "aten::b", "aten::c")
+    for kind in ("last-element", "strides-ignored")
+    for position in range(4)
+]
+
+
+def test_every_kind_at_every_place_comes_before_any_comes_twice() -> None:
+    drawn = catalogue.draw(FAULTS, 6)
+    assert len({(fault.place, fault.kind) for fault in drawn}) == 6
+
+
+def test_a_larger_catalogue_begins_with_a_smaller_one() -> None:
+    assert catalogue.draw(FAULTS, 20)[:9] == catalogue.draw(reversed(FAULTS), 9)
+    assert len(catalogue.draw(FAULTS, 1000)) == len(FAULTS)
+
+
+def test_about_half_of_the_faults_are_confined_to_a_dtype_that_the_place_is_called_with() -> None:
+    calls = {("aten::a", "called"): {"float32", "int64", "none"}}
+    confined = [catalogue.confined(Fault("aten::a", "rank", 0, rank), calls) for rank in range(200)]
+    dtypes = [fault.dtype for fault in confined]
+    assert set(dtypes) == {None, "float32", "int64"}
+    assert 60 < dtypes.count(None) < 140
+
+
+def test_a_fault_of_floating_results_is_confined_to_calls_that_have_one() -> None:
+    calls = {("aten::a", "called"): {"int64", "float32"}, ("aten::a", "returns-floating"): {"float32"}}
+    confined = [catalogue.confined(Fault("aten::a", "nan-lost", value=value), calls) for value in range(50)]
+    assert {fault.dtype for fault in confined} == {None, "float32"}
+
+
+def test_a_fault_of_bool_results_means_nothing_where_none_is_returned() -> None:
+    calls = {("aten::a", "called"): {"float32"}, ("aten::a", "returns-floating"): {"float32"}}
+    assert catalogue.cannot_apply(Fault("aten::a", "bool-byte"), calls) is not None
+    assert catalogue.cannot_apply(Fault("aten::a", "nan-lost"), calls) is None
+    assert catalogue.cannot_apply(Fault("aten::a", "last-element"), calls) is None
+
+
+def test_a_place_that_is_never_called_excuses_nothing() -> None:
+    assert catalogue.cannot_apply(Fault("aten::a", "bool-byte"), {}) is None

@@ -1,0 +1,77 @@
+"""Which faults an overload can have goes by its schema."""
+
+import pytest
+
+from conformance.power import kinds, places
+from conformance.power.faults import Fault
+
+
+def faults(place: str) -> list[Fault]:
+    return kinds.faults_of(place, places.schema(place), random=places.is_random(place))
+
+
+def of(place: str, kind: str) -> list[tuple[int, int]]:
+    return [(fault.position, fault.value) for fault in faults(place) if fault.kind == kind]
+
+
+def test_every_fault_is_of_a_known_kind_and_comes_once() -> None:
+    for place in ("aten::add.Tensor", "aten::add_.Tensor", "aten::add.out", "aten::as_strided"):
+        found = faults(place)
+        assert {fault.kind for fault in found} <= set(kinds.KINDS)
+        assert len(found) == len(set(found))
+
+
+def test_a_function_has_faults_of_its_result_but_none_of_writing() -> None:
+    found = {fault.kind for fault in faults("aten::add.Tensor")}
+    assert {"last-element", "result-dtype", "result-strides", "leak", "aliasing-gained"} <= found
+    assert not {"write-lost", "out-not-resized", "aliasing-lost", "generator-frozen", "long-sum"} & found
+
+
+def test_what_is_written_in_place_has_no_dtype_or_strides_of_its_own() -> None:
+    found = {fault.kind for fault in faults("aten::add_.Tensor")}
+    assert {"write-lost", "write-partial", "write-astray", "aliasing-lost"} <= found
+    assert not {"result-dtype", "result-strides", "out-not-resized"} & found
+
+
+def test_only_an_out_argument_can_stay_as_small_as_it_was() -> None:
+    assert of("aten::add.out", "out-not-resized") == [(3, 0)]
+
+
+def test_a_view_has_no_values_of_its_own() -> None:
+    found = {fault.kind for fault in faults("aten::as_strided")}
+    assert "aliasing-lost" in found
+    assert not {"last-element", "strides-ignored", "input-corrupted"} & found
+
+
+def test_each_tensor_that_is_read_can_be_read_wrong() -> None:
+    assert of("aten::addmm", "strides-ignored") == [(0, 0), (1, 0), (2, 0)]
+    assert of("aten::addmm", "swapped-arguments") == [(0, 1)]
+
+
+def test_gradients_have_a_kind_of_their_own() -> None:
+    assert of("aten::convolution_backward", "grad-strided") == [(0, 0)]
+    assert of("aten::convolution_backward", "gradient-of-one-input") == [(0, 10), (1, 10), (2, 10)]
+
+
+def test_each_option_can_be_ignored() -> None:
+    schema = places.schema("aten::convolution")
+    names = [schema.arguments[position].name for position, _ in of("aten::convolution", "option-ignored")]
+    assert names == ["bias", "stride", "padding", "dilation", "transposed", "output_padding", "groups"]
+
+
+def test_random_kernels_have_faults_of_the_generator_and_none_of_exact_values() -> None:
+    found = {fault.kind for fault in faults("aten::uniform_")}
+    assert {"generator-frozen", "generator-overlap", "write-lost"} <= found
+    assert not {"last-element", "flaky", "stale-result"} & found
+
+
+def test_only_sums_can_end_early() -> None:
+    assert of("aten::mm", "long-sum") == [(0, kinds.LONGEST_SUM)]
+    assert of("aten::add.Tensor", "long-sum") == []
+
+
+@pytest.mark.parametrize("dtype", [None, "float32"])
+def test_a_fault_is_read_as_it_was_written(dtype: str | None) -> None:
+    fault = Fault("aten::add.Tensor", "above-size", 1, 256, dtype)
+    assert Fault.parse(str(fault)) == fault
+    assert fault.anywhere() == Fault("aten::add.Tensor", "above-size", 1, 256)
