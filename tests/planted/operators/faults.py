@@ -384,6 +384,54 @@ def nan_becomes_zero(info: Any) -> None:
     _wrap(info, lambda op: lambda *a, **k: op(*a, **k).nan_to_num(nan=0.0, posinf=float("inf")))
 
 
+@plant("sizes", "exp", "float32", Kind.VALUE)
+def wrong_from_the_65536th_element_on(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            found = op(*args, **kwargs)
+            if isinstance(found, torch.Tensor):
+                found.reshape(-1)[65536:] = 7
+            return found
+
+        return call
+
+    _wrap(info, change)
+
+
+def _overwrite(tensor: torch.Tensor) -> None:
+    tensor.data.reshape(-1)[-1:].fill_(7)
+
+
+@plant("value", "exp", "float32", Kind.STATE)
+@plant("layout", "exp", "float32", Kind.STATE)
+@plant("sizes", "exp", "float32", Kind.STATE)
+def argument_overwritten(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            found = op(self, *args, **kwargs)
+            if isinstance(self, torch.Tensor) and found is not self and self.numel():
+                _overwrite(self)
+            return found
+
+        return call
+
+    _wrap(info, change)
+
+
+@plant("gradient", "exp", "float64", Kind.STATE)
+def argument_overwritten_by_the_backward(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            found = op(self, *args, **kwargs)
+            if found.requires_grad and self.numel():
+                found.register_hook(lambda gradient: _overwrite(self))
+            return found
+
+        return call
+
+    _wrap(info, change)
+
+
 @plant("reduction", "sum", "float32", Kind.METADATA)
 def keepdim_ignored(info: Any) -> None:
     _wrap(info, lambda op: lambda *a, keepdim=False, **k: op(*a, **k))

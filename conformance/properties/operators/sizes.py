@@ -1,0 +1,226 @@
+"""Operators at the sizes at which kernels change their ways: around powers of two, and large."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.oracle.operators import Expected, compute
+from conformance.properties.operators import out
+from conformance.properties.operators._arguments import check_kept
+from conformance.properties.operators._common import (
+    compare_result,
+    copy_in,
+    dtype_under_test,
+    failed_call,
+    first_dtypes,
+    pristine,
+    run,
+)
+from conformance.properties.operators._derived import ABOUT_MEMORY, cpu_accepts
+from conformance.properties.operators._enlarged import Way, ways
+from conformance.properties.operators.variants import forms
+from conformance.samples.operators import Sample, samples_of
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
+
+_DTYPES = ("float32", "int64", "bfloat16", "complex64", "bool", "float64")
+
+#: By the place of a dtype among those of an operator, its sizes. Together they are the whole ladder: around a
+#: vector of 16, around a warp and a block, and above the sizes from which on kernels work in parts. The
+#: largest runs in every form of the operator.
+LADDER = (
+    (17, 255, 1025, 70_000),
+    (16, 257, 4097, 65_537),
+    (15, 31, 256, 32_769),
+)
+
+#: Factorisations of so many small matrices take seconds, and so does what compares all elements of a row with
+#: each other; they stay below this size.
+_SLOW = frozenset(
+    {
+        *("lu", "geqrf", "linalg.lu_factor", "linalg.lu_factor_ex", "linalg.svd", "svd", "cholesky"),
+        *("linalg.eig", "linalg.eigvals", "kron", "nn.functional.multilabel_margin_loss"),
+    }
+)
+#: Nothing of them grows: their size is a number among the arguments, not that of a tensor, or no tensor can
+#: change alone. The low-rank factorisations iterate from a random start.
+_LEFT_OUT = frozenset(
+    {
+        *(
+            "arange",
+            "empty",
+            "empty_permuted",
+            "empty_strided",
+            "eye",
+            "full",
+            "linspace",
+            "logspace",
+            "ones",
+        ),
+        *(
+            "linspace.tensor_overload",
+            "logspace.tensor_overload",
+            "randint",
+            "randn",
+            "scalar_tensor",
+            "zeros",
+        ),
+        *(
+            "tril_indices",
+            "triu_indices",
+            "broadcast_shapes",
+            "broadcast_to",
+            "expand",
+            "expand_copy",
+            "item",
+        ),
+        *(
+            "diagflat",
+            "linalg.tensorinv",
+            "linalg.tensorsolve",
+            "native_group_norm",
+            "svd_lowrank",
+            "pca_lowrank",
+        ),
+    }
+)
+_BOUND = 5000
+
+#: Samples that are tried for one that can be made larger, and ways of doing so.
+_TRIED = 3
+_WAYS = 4
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
+    if subject.name in ABOUT_MEMORY | _LEFT_OUT or subject.name.startswith(("sparse.", "signal.windows.")):
+        return []
+    # Batches of matrix exponentials in bfloat16 are NaN on the CPU as well.
+    among = [name for name in _DTYPES if (subject.name, name) != ("matrix_exp", "bfloat16")]
+    return first_dtypes(target, subject, among, len(LADDER))
+
+
+@register(
+    "sizes",
+    subject_kind="operator",
+    statement=(
+        "Results of 15 to 70,000 elements equal the oracle's, the largest also in place and with out=; no "
+        "call changes what it does not write."
+    ),
+    level="core",
+    applies=applies,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
+    names = applies(target, subject)
+    ladder = LADDER[names.index(recorder.id.dtype) if recorder.id.dtype in names else 0]
+    if subject.name in _SLOW:
+        ladder = tuple(size for size in ladder if size < _BOUND)
+    grown = Grown(target, subject, recorder)
+    for size in ladder:
+        found = grown.at(size)
+        if found is None:
+            recorder.note(f"the CPU has no result of {size} elements that others could be held to")
+            continue
+        sample, want = found
+        recorder.samples(1, 0)
+        _function(target, subject, recorder, sample, want)
+        if size == max(ladder):
+            _in_place(target, subject, recorder, sample, want)
+            _out(target, subject, recorder, sample, want)
+
+
+class Grown:
+    """A sample of an operator in one size after another, with the oracle's values."""
+
+    def __init__(self, target: Target, subject: Subject, recorder: Recorder) -> None:
+        self._target, self._subject, self._recorder = target, subject, recorder
+        self._dtype = dtype_under_test(recorder)
+        samples = samples_of(subject, self._dtype).varied(_TRIED)
+        found = (way for sample in samples for way in ways(subject, sample))
+        self._new = itertools.islice(found, _WAYS)
+        self._known: list[Way] = []
+
+    def at(self, size: int) -> tuple[Sample, Expected] | None:
+        """Return the first sample of that size for which the CPU has a result to hold others to, with it."""
+        for way in self._ways():
+            sample = way.at(size)
+            if sample is None:
+                continue
+            want = compute(self._subject, self._dtype, sample)
+            if want.ok and _holds_on_the_cpu(self._target, self._subject, self._recorder, sample, want):
+                return sample, want
+        return None
+
+    def _ways(self) -> Iterator[Way]:
+        yield from list(self._known)
+        for way in self._new:
+            self._known.append(way)
+            yield way
+
+
+def _holds_on_the_cpu(
+    target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Expected
+) -> bool:
+    """Return whether the CPU's own result in the dtype is within the tolerance that others are held to."""
+    scratch = Recorder(recorder.id, seed=recorder.seed)
+    return compare_result(target, scratch, subject, sample, want.plain, want, place=False)
+
+
+def _function(target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Expected) -> None:
+    copy = copy_in(target, recorder, sample)
+    if copy is None:
+        return
+    outcome = run(target, subject.info.op, copy)
+    if not outcome.ok:
+        failed_call(target, recorder, sample, outcome)
+        return
+    what = f"the result for ({sample.describe()})"
+    compare_result(target, recorder, subject, sample, outcome.value, want, what=what)
+    check_kept(recorder, sample, copy, want.written)
+
+
+def _in_place(target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Expected) -> None:
+    expected = want.plain
+    if not target.capable("inplace") or not isinstance(sample.input, torch.Tensor):
+        return
+    if not isinstance(expected, torch.Tensor) or expected.shape != sample.input.shape:
+        return
+    if expected.dtype != sample.input.dtype:
+        return
+    reference = dict(forms(pristine(subject), inplace=True))
+    for name, form in forms(subject.info, inplace=True):
+        copy = copy_in(target, recorder, sample)
+        if copy is None:
+            return
+        outcome = run(target, form, copy)
+        if outcome.ok:
+            what = f"the input of ({sample.describe()}) after the {name}"
+            compare_result(target, recorder, subject, sample, copy.input, want, what=what)
+            check_kept(recorder, sample, copy, {0, *want.written}, what=f"the {name}")
+        elif cpu_accepts(reference[name], sample):
+            failed_call(target, recorder, sample, outcome, f"the {name}")
+        break
+
+
+def _out(target: Target, subject: Subject, recorder: Recorder, sample: Sample, want: Expected) -> None:
+    if not target.capable("out_variants") or not out.has_out(subject):
+        return
+    parts = out.parts_of(recorder, sample, want)
+    if not parts:
+        return
+    given = [torch.empty(p.shape, dtype=p.dtype, device=target.torch_device).fill_(1) for p in parts]
+    outcome = out.call(target, subject, recorder, sample, given, want.plain, written=want.written)
+    if outcome is None:
+        return
+    if not outcome.ok:
+        failed_call(target, recorder, sample, outcome, "the operator with out=")
+        return
+    value = given[0] if isinstance(want.plain, torch.Tensor) else tuple(given)
+    what = f"out= for ({sample.describe()})"
+    compare_result(target, recorder, subject, sample, value, want, what=what)
