@@ -33,7 +33,7 @@ _DTYPES = ("float32", "int64", "bfloat16", "complex64", "bool", "float64")
 #: By the place of a dtype among those of an operator, its sizes. Together they are the whole ladder: around a
 #: vector of 16, around a warp and a block, and above the sizes from which on kernels work in parts. The
 #: largest runs in every form of the operator.
-LADDER = (
+LADDER: tuple[tuple[int, ...], ...] = (
     (17, 255, 1025, 70_000),
     (16, 257, 4097, 65_537),
     (15, 31, 256, 32_769),
