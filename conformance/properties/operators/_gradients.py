@@ -111,14 +111,15 @@ def check_kept(
     )
 
 
-def second(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor | None]:
-    """Return gradients of <noise, first gradients> by the inputs; empty if none of those depends on them."""
+def second(info: Any, op: Operator, sample: Sample) -> Derivative:
+    """Return gradients of <noise, first gradients> by the inputs; none if none of those depends on them."""
     derivative = differentiate(info, op, sample, create_graph=True)
     first = [g for g in derivative.gradients if g is not None and g.requires_grad]
     if not first:
-        return []
+        return Derivative([], [], derivative.inputs, [])
     weights = [noise(g, 29 + place).to(device=g.device, dtype=g.dtype) for place, g in enumerate(first)]
-    return list(torch.autograd.grad(first, derivative.inputs, weights, allow_unused=True))
+    gradients = torch.autograd.grad(first, derivative.inputs, weights, allow_unused=True)
+    return Derivative(first, weights, derivative.inputs, list(gradients))
 
 
 def cases(

@@ -41,7 +41,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         reference = _gradients.on_cpu(
             recorder, sample, functools.partial(_gradients.second, info, info.op, to_host(sample))
         )
-        gradients = _gradients.on_target(
+        actual = _gradients.on_target(
             target,
             recorder,
             sample,
@@ -49,11 +49,19 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             reference,
             "the backward of the backward",
         )
-        if gradients is None or not reference.ok:
+        if actual is None or not reference.ok:
             continue
+        gradients, expected = actual.gradients, reference.value
         if same_nesting(
-            recorder, gradients, reference.value, what="the second derivative", sample=sample.index
+            recorder, gradients, expected.gradients, what="the second derivative", sample=sample.index
         ):
             _gradients.compare_gradients(
-                target, recorder, subject, sample, gradients, reference.value, what="the second derivative"
+                target,
+                recorder,
+                subject,
+                sample,
+                gradients,
+                expected.gradients,
+                what="the second derivative",
+                size=_gradients.natural_size(expected),
             )

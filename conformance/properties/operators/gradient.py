@@ -68,7 +68,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         ):
             continue
         good = _gradients.compare_gradients(
-            target, recorder, subject, sample, actual.gradients, expected.gradients, what="the gradient"
+            target,
+            recorder,
+            subject,
+            sample,
+            actual.gradients,
+            expected.gradients,
+            what="the gradient",
+            size=_gradients.natural_size(expected),
         )
         _gradients.check_kept(recorder, sample, copy, actual, expected.written)
         if not good or not expected.gradients or sample.index or subject.name in _NO_DIRECTION:
