@@ -17,6 +17,7 @@ from conformance.checking.recorder import Recorder
 from conformance.checking.tolerances import rule, unit_of
 from conformance.oracle import promises
 from conformance.oracle.operators import written_places
+from conformance.oracle.spread import coarsest
 from conformance.properties.operators import _arguments as arguments
 from conformance.properties.operators._arguments import memory
 from conformance.properties.operators._common import copy_in, dtype_under_test, failed_call, pristine
@@ -33,7 +34,8 @@ Operator = Callable[..., Any]
 class Derivative:
     """Differentiable outputs, their cotangents, the inputs, and d<cotangents, outputs>/d(input) each.
 
-    ``before`` holds the bytes of outputs and cotangents from before the backward.
+    ``before`` holds the bytes of outputs and cotangents from before the backward. ``scale`` is the natural
+    size of the outputs if they are derivatives themselves, which may be small differences of large numbers.
     """
 
     outputs: list[torch.Tensor]
@@ -41,6 +43,7 @@ class Derivative:
     inputs: list[torch.Tensor]
     gradients: list[torch.Tensor | None]
     before: list[bytes] = dataclasses.field(default_factory=list)
+    scale: float = 0.0
     #: On the CPU: which tensors of the arguments were written.
     written: frozenset[int] = frozenset()
 
@@ -119,7 +122,8 @@ def second(info: Any, op: Operator, sample: Sample) -> Derivative:
         return Derivative([], [], derivative.inputs, [])
     weights = [noise(g, 29 + place).to(device=g.device, dtype=g.dtype) for place, g in enumerate(first)]
     gradients = torch.autograd.grad(first, derivative.inputs, weights, allow_unused=True)
-    return Derivative(first, weights, derivative.inputs, list(gradients))
+    scale = natural_size(derivative)
+    return Derivative(first, weights, derivative.inputs, list(gradients), scale=scale)
 
 
 def cases(
@@ -191,6 +195,8 @@ def compare_gradients(
     """
     dtype = dtype_under_test(recorder)
     applied = rule(subject.name, dtype, "backward")
+    # What takes part in a coarser dtype, such as weights, is as exact as that.
+    computed = coarsest(sample, dtype)
     count = max([1, *(t.numel() for t in sample.tensors())])
     good = True
     for place, (got, want) in enumerate(zip(actual, expected, strict=False)):
@@ -201,7 +207,7 @@ def compare_gradients(
             got = torch.zeros_like(want)  # type: ignore[arg-type]
         if want is None:
             want = torch.zeros(got.shape, dtype=got.dtype)
-        bound = applied.tolerance(got.dtype, dtype, elements=count, precision=target.precision).widened(2)
+        bound = applied.tolerance(got.dtype, computed, elements=count, precision=target.precision).widened(2)
         spread = torch.full(want.shape, largest(want) + size, dtype=torch.float64)
         if spreads is not None and spreads[place] is not None:
             spread = spread + spreads[place]  # type: ignore[operator]
@@ -232,7 +238,10 @@ def natural_size(derivative: Derivative, *, logarithmic: bool = False) -> float:
     relative error of the result becomes an absolute one of the exponent.
     """
     above = max(
-        (largest(c) * largest(o) for c, o in zip(derivative.cotangents, derivative.outputs, strict=False)),
+        (
+            largest(c) * max(largest(o), derivative.scale)
+            for c, o in zip(derivative.cotangents, derivative.outputs, strict=False)
+        ),
         default=0.0,
     )
     below = max((largest(x) for x in derivative.inputs), default=0.0)

@@ -20,6 +20,7 @@ from conformance.checking.invocation import Outcome, attempt, attempt_on, one_li
 from conformance.checking.recorder import Recorder
 from conformance.checking.tolerances import Tolerance, rule, unit_of
 from conformance.oracle import promises
+from conformance.oracle.spread import coarsest
 from conformance.properties.operators._common import (
     differentiable,
     dtype_under_test,
@@ -204,7 +205,9 @@ def compare(
             recorder, value, reference, what=name, sample=sample.index, device=target.torch_device
         ):
             continue
-        bound = applied.tolerance(reference.dtype, dtype, elements=elements, precision=target.precision)
+        bound = applied.tolerance(
+            reference.dtype, coarsest(sample, dtype), elements=elements, precision=target.precision
+        )
         spread = torch.full(reference.shape, largest(reference) + size, dtype=torch.float64)
         if not agrees(value, reference, bound.widened(4), spread):
             spread = spread + conditioned(plain, primals, want, place)

@@ -17,6 +17,7 @@ from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.checking.tolerances import rule
 from conformance.model.verdicts import Kind
+from conformance.oracle.spread import coarsest
 from conformance.properties.operators import _gradients
 from conformance.properties.operators._common import (
     dtype_under_test,
@@ -112,7 +113,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 got,
                 want,
                 tolerance=applied.tolerance(
-                    want.dtype, elements=elements, precision=target.precision
+                    want.dtype,
+                    coarsest(sample, want.dtype),
+                    elements=elements,
+                    precision=target.precision,
                 ).widened(2),
                 what=f"the tangent of output {place}",
                 sample=sample.index,
