@@ -48,8 +48,8 @@ _SLOW = frozenset(
     }
 )
 #: Nothing of them grows: their size is a number among the arguments, not that of a tensor, or no tensor can
-#: change alone. The low-rank factorisations iterate from a random start; the loss in chunks gets logits so far
-#: apart that it is the rounding of their difference.
+#: change alone. The low-rank factorisations iterate from a random start; the loss in chunks gets logits so
+#: far apart that it is the rounding of their difference.
 _LEFT_OUT = frozenset(
     {
         *("arange", "empty", "empty_permuted", "empty_strided", "eye", "full", "linspace", "logspace"),
