@@ -1,0 +1,69 @@
+"""Samples grow in ways that the CPU takes, and results that grow faster are left out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conformance.properties.operators._enlarged import Way, ways
+from conformance.samples.operators import Sample, samples_of
+from conformance.subjects.databases import find
+
+
+def first_way(operator: str, sample: Sample) -> Way:
+    return next(iter(ways(find("operator", operator), sample)))
+
+
+def grown(operator: str, sample: Sample, size: int) -> Sample:
+    found = first_way(operator, sample).at(size)
+    assert found is not None
+    return found
+
+
+def ramp(*sizes: int) -> torch.Tensor:
+    return torch.arange(torch.Size(sizes).numel(), dtype=torch.float32).reshape(sizes)
+
+
+@pytest.mark.parametrize("size", [15, 257, 70_000])
+def test_an_elementwise_operator_gets_exactly_the_size(size: int) -> None:
+    sample = grown("add", Sample(0, ramp(2, 3), (ramp(2, 3),)), size)
+    assert sample.input.shape == sample.args[0].shape == (size,)
+    assert torch.equal(sample.input, torch.arange(size) % 6)
+
+
+def test_a_matrix_product_grows_in_the_rows_of_one_matrix() -> None:
+    sample = grown("mm", Sample(0, ramp(4, 2), (ramp(2, 3),)), 1000)
+    assert sample.input.shape == (500, 2) and sample.args[0].shape == (2, 3)
+    assert sample.call(torch.mm).numel() >= 1000
+
+
+def test_a_batch_grows_in_all_tensors_together() -> None:
+    sample = grown("bmm", Sample(0, ramp(4, 2, 3), (ramp(4, 3, 5),)), 1000)
+    assert sample.input.shape[0] == sample.args[0].shape[0] > 4
+
+
+def test_a_dimension_never_loses_the_places_that_others_name() -> None:
+    sample = Sample(0, ramp(10, 3), (0, torch.tensor([9, 8])))
+    for way in ways(find("operator", "index_select"), sample):
+        small = way.at(2)
+        if small is not None and way.change.dimension is not None:
+            assert small.input.shape == (10, 3)
+            small.call(torch.index_select)
+
+
+def test_an_outer_product_grows_in_no_way_that_squares_its_result() -> None:
+    sample = Sample(0, ramp(8), (ramp(8),))
+    for way in ways(find("operator", "outer"), sample):
+        at = way.at(256)
+        assert at is not None and at.call(torch.outer).numel() <= 8 * 256
+
+
+def test_the_sample_that_grows_stays_as_it_was() -> None:
+    samples = samples_of(find("operator", "cumsum"), torch.float32)
+    before = samples[0].input.clone()
+    grown("cumsum", samples[0], 300)
+    assert torch.equal(samples[0].input, before) and samples.changed() == []
+
+
+def test_a_sample_without_a_tensor_that_could_grow_has_no_ways() -> None:
+    assert list(ways(find("operator", "abs"), Sample(0, torch.tensor(1.0)))) == []
