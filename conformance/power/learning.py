@@ -21,7 +21,7 @@ from conformance.power.pool import Answer, Job, Pool
 PATIENCE = 900.0
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(order=True)
 class Lesson:
     """What one result taught: its verdict and seconds without a fault, and the conditions that it met."""
 
@@ -32,6 +32,10 @@ class Lesson:
     met: list[int]
     #: Triples of a place's number, a question's and a dtype's, flat.
     calls: list[int]
+
+    def line(self) -> str:
+        """Return the lesson as a line of JSON."""
+        return json.dumps(dataclasses.astuple(self), separators=(",", ":")) + "\n"
 
 
 @dataclasses.dataclass
@@ -57,12 +61,9 @@ class Learned:
     def write(self, path: Path) -> None:
         """Write everything as lines of JSON, the head first."""
         head = {"digest": self.digest, "faults": self.faults, "levels": self.levels}
-        unfinished = path.with_suffix(".part")
-        with unfinished.open("w") as file:
+        with path.open("w") as file:
             file.write(json.dumps(head, separators=(",", ":")) + "\n")
-            for lesson in self.lessons:
-                file.write(json.dumps(dataclasses.astuple(lesson), separators=(",", ":")) + "\n")
-        unfinished.replace(path)
+            file.writelines(lesson.line() for lesson in self.lessons)
 
     @staticmethod
     def read(path: Path) -> Learned:
@@ -70,7 +71,7 @@ class Learned:
         try:
             with path.open() as file:
                 head = json.loads(next(file))
-                lessons = [Lesson(*json.loads(line)) for line in file]
+                lessons = [Lesson(*json.loads(line)) for line in file if line.endswith("\n")]
             return Learned(head["digest"], head["faults"], head["levels"], lessons)
         except (OSError, StopIteration, ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{path} is not what a learning run wrote ({error}); remove it") from None
@@ -100,17 +101,37 @@ def learn(pool: Pool, path: Path, select: Matcher, expression: str) -> Learned:
 
     def done(job: Job, answer: Answer) -> None:
         nonlocal ended
-        if answer.ended is not None:
-            raise RuntimeError(f"{answer.at} ended a worker without any fault ({answer.ended})")
-        learned.lessons += [Lesson(*row) for row in answer.words["learned"]]
         ended += 1
+        if answer.ended is not None:
+            # Behind the interposer this result ends the process: no mutant is tried on its subject.
+            print(f"{answer.at} ended a worker without any fault ({answer.ended}); left out", flush=True)
+            return
+        lessons = [Lesson(*row) for row in answer.words["learned"]]
+        learned.lessons += lessons
+        journal.write("".join(lesson.line() for lesson in lessons))
+        journal.flush()
         if ended % 100 == 0:
             print(f"learned from {ended} of {len(jobs)} subjects", flush=True)
 
-    pool.run(jobs, lambda job: PATIENCE, done)
-    learned.lessons.sort(key=lambda lesson: lesson.result)
+    unfinished = path.with_suffix(".part")
+    known: set[str] = set()
+    if unfinished.exists():
+        before = Learned.read(unfinished)
+        if before.digest == digest:
+            learned.lessons = before.lessons
+            known = {lesson.result for lesson in before.lessons}
+    learned.write(unfinished)
+    jobs = [job for job in jobs if not known.issuperset(_results(job))]
+    with unfinished.open("a") as journal:
+        pool.run(jobs, lambda job: PATIENCE, done)
+    unfinished.unlink()
+    learned.lessons = sorted({lesson.result: lesson for lesson in learned.lessons}.values())
     learned.write(path)
     return learned
+
+
+def _results(job: Job) -> list[str]:
+    return [f"{name}/{subject}@{dtype}" for _, name, subject, dtypes in job["cases"] for dtype in dtypes]
 
 
 def _by_subject(cases: Iterable[list[Any]], select: Matcher) -> Iterator[Job]:
