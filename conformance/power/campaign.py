@@ -19,7 +19,7 @@ PATIENCE = 60.0
 
 
 class Fate(enum.Enum):
-    """How a mutant ended."""
+    """The end of a mutant."""
 
     KILLED = "killed"
     SURVIVED = "survived"

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Fault:
-    """What the interposer plants.
+    """A fault as the interposer plants it.
 
     ``place`` is an overload as torch writes it (``aten::add.Tensor``); ``kind`` one of
     :data:`conformance.power.kinds.KINDS`; ``position`` the argument or the result that the fault concerns;

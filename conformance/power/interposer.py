@@ -19,7 +19,7 @@ Description = tuple[str, int, int, int]
 
 
 class Interposer(Protocol):
-    """What the extension offers; see ``csrc/interposer.cpp``."""
+    """The functions of the extension; see ``csrc/interposer.cpp``."""
 
     def install(self, key: str, names: list[str]) -> None:
         """Stand before the kernels of overloads under a dispatch key."""

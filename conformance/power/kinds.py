@@ -100,7 +100,7 @@ def interposed(fault: Fault) -> Fault:
 
 
 class Shape:
-    """What a schema says of an overload's arguments and results, by position."""
+    """The arguments and results of an overload by position, as its schema describes them."""
 
     def __init__(self, schema: Any) -> None:
         self.arguments = list(schema.arguments)

@@ -1,4 +1,4 @@
-"""What a run behind the interposer teaches: which results can wake which fault."""
+"""Learning which results can wake which fault, from one run behind the interposer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATIENCE = 900.0
 
 @dataclasses.dataclass(order=True)
 class Lesson:
-    """What one result taught: its verdict and seconds without a fault, and the conditions that it met."""
+    """One result without a fault: its verdict, its seconds, and the conditions that its calls met."""
 
     result: str
     verdict: str

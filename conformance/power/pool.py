@@ -20,7 +20,7 @@ START = 900.0
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What the worker said of a job, or how it ``ended`` (``crash`` or ``timeout``) at which result."""
+    """A worker's words on a job, or the way it ``ended`` (``crash`` or ``timeout``) and at which result."""
 
     words: Mapping[str, Any]
     ended: str | None = None

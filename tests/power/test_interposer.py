@@ -77,7 +77,7 @@ def fault(place: str, kind: str, position: int = 0, value: int = 0) -> Fault:
 
 
 def differs_from(index: int, size: int) -> Callable[[torch.Tensor], bool]:
-    """Whether exactly the elements from an index on differ from the ramp."""
+    """Return whether exactly the elements from an index on differ from the ramp."""
     return lambda result: (
         (result.flatten() != ramp(size)).nonzero().flatten().tolist() == list(range(index, size))
     )

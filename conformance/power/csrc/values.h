@@ -38,7 +38,7 @@ at::Tensor in_other_dtype(const at::Tensor& tensor);
 // The same values with the strides of the reversed order of dimensions.
 at::Tensor in_reversed_strides(const at::Tensor& tensor);
 // What a kernel sees that reads the memory from the tensor's first element on as if it were dense; zeros
-// where the storage ends.
+// after the end of the storage.
 at::Tensor read_densely(const at::Tensor& tensor);
 at::Tensor without_offset(const at::Tensor& tensor);
 // A copy with zeros from the index `size` of a dimension on.

@@ -26,7 +26,7 @@ _TRIAL = (64, 256)
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """How one tensor grows: to a length that the first tensor's elements and the wanted size decide."""
+    """Growth of one tensor, to a length that the first tensor's elements and the wanted size decide."""
 
     length: Callable[[torch.Tensor, int], int]
     grow: Callable[[torch.Tensor, int], torch.Tensor]
@@ -75,7 +75,7 @@ _SCOPES = ("shape", "length", "alone")
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """How a sample grows: by a change of its first tensor and of those in its ``scope``."""
+    """Growth of a sample by a change of its first tensor and of those in its ``scope``."""
 
     sample: Sample
     change: Change

@@ -1,4 +1,4 @@
-"""Which faults an overload can have goes by its schema."""
+"""The schema of an overload decides which faults it can have."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Learning goes on where it was, leaves out what ends a worker, and refuses what belongs to others."""
+"""Learning continues after a stop, leaves out what ends a worker, and refuses what belongs to others."""
 
 from __future__ import annotations
 
