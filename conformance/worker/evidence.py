@@ -46,6 +46,8 @@ _NOTHING_RUNS = {
     ("layout", "logspace.tensor_overload"): "the host makes the result",
     # it has no state that training or evaluation could change
     ("train-eval", "nn.RReLU"): "there is nothing to compare but flags",
+    # the number of repetitions may depend on values, so that it runs at once
+    ("sizes", "repeat_interleave"): "the shape of its result depends on data",
     # training is off by default: the input comes back as it is
     ("bits", "nn.functional.alpha_dropout"): "it gives its input back",
     ("random", "nn.functional.alpha_dropout"): "it gives its input back",

@@ -49,7 +49,7 @@ _SLOW = frozenset(
 )
 #: Nothing of them grows: their size is a number among the arguments, not that of a tensor, or no tensor can
 #: change alone. The low-rank factorisations iterate from a random start; the loss in chunks gets logits so
-#: far apart that it is the rounding of their difference.
+#: far apart that it is the rounding of their difference; what dropout keeps is random.
 _LEFT_OUT = frozenset(
     {
         *("arange", "empty", "empty_permuted", "empty_strided", "eye", "full", "linspace", "logspace"),
@@ -57,6 +57,8 @@ _LEFT_OUT = frozenset(
         *("scalar_tensor", "tril_indices", "triu_indices", "broadcast_shapes", "broadcast_to", "expand"),
         *("expand_copy", "item", "diagflat", "linalg.tensorinv", "linalg.tensorsolve", "native_group_norm"),
         *("svd_lowrank", "pca_lowrank", "nn.functional.linear_cross_entropy.chunked"),
+        *("nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d"),
+        *("nn.functional.alpha_dropout", "nn.functional.feature_alpha_dropout.with_train"),
     }
 )
 _BOUND = 5000
