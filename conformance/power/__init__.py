@@ -9,7 +9,7 @@ wrong, strides are ignored), and sleeps unless a call meets its condition. The w
    writes down which results meet the condition of which fault.
 3. :mod:`catalogue` makes the mutants out of both: faults, each with the dtype that it is confined to, if any.
 4. :mod:`campaign` runs, for each mutant, the results that can wake it, until the first one fails.
-5. :mod:`score` counts, and :mod:`page` writes the page.
+5. :mod:`score` counts.
 
 The processes that touch the device are those of :mod:`worker`; :mod:`pool` starts, feeds and replaces them.
 """
