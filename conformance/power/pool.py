@@ -56,6 +56,7 @@ class Process:
             self._process.stdin.write(json.dumps(job) + "\n")
             self._process.stdin.flush()
         except OSError:
+            self.kill()
             return Answer({}, "crash")
         return self.listen(patience)
 
@@ -69,6 +70,7 @@ class Process:
                 self.kill()
                 return Answer({}, "timeout", at)
             if line is None:
+                self.kill()  # a process whose pipe is closed still counts as alive for a moment
                 return Answer({}, "crash", at)
             words = json.loads(line)
             if "at" not in words:

@@ -134,7 +134,7 @@ for line in sys.stdin:
     if job["name"] == "crash":
         os._exit(3)
     if job["name"] == "hang":
-        time.sleep(60)
+        time.sleep(600)
     say(pid=os.getpid(), name=job["name"])
 """
 
@@ -153,7 +153,9 @@ def test_a_process_that_dies_or_hangs_is_replaced_and_its_job_answered(tmp_path:
     answers: dict[str, Answer] = {}
     jobs = [{"name": name} for name in ("one", "crash", "two", "hang", "three")]
     PoolOfScripts(tmp_path, 2).run(
-        jobs, lambda job: 2.0, lambda job, answer: answers.update({job["name"]: answer})
+        jobs,
+        lambda job: 2.0 if job["name"] == "hang" else 600.0,
+        lambda job, answer: answers.update({job["name"]: answer}),
     )
     assert {name: answer.ended for name, answer in answers.items()} == {
         "one": None,
