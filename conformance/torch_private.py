@@ -470,3 +470,8 @@ def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real") ->
 
     mode: Any = sizes
     return make_fx(function, tracing_mode=mode)(*inputs)
+
+
+def shares_memory(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two tensors have one storage."""
+    return bool(torch._C._is_alias_of(tensor, other))  # type: ignore[attr-defined]

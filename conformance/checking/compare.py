@@ -141,7 +141,7 @@ def _compare_floating(
     size = e.abs()
     allowed = tolerance.allowed(size) if spread is None else tolerance.allowed(size + spread)
     distance = (a - e).abs()
-    good = (distance <= allowed) | (a == e)
+    good = ((distance <= allowed) & e.isfinite()) | (a == e)  # nothing is near infinity
     if not bool(good.all()):
         good |= _special(a, e, got.dtype, allowed)
     if signed_zeros and not a.is_complex():
@@ -174,7 +174,8 @@ def _special(a: torch.Tensor, e: torch.Tensor, dtype: torch.dtype, allowed: torc
     limit = float(torch.finfo(dtype).max)
     same_sign = torch.sign(a) == torch.sign(e)
     overflow = same_sign & torch.isinf(a) & (e.abs() + allowed > limit)
-    beyond = same_sign & (e.abs() > limit) & (a.abs() >= limit * (1 - float(torch.finfo(dtype).eps)))
+    finite = e.isfinite()  # what is beyond the range may come as the largest number, infinity may not
+    beyond = same_sign & finite & (e.abs() > limit) & (a.abs() >= limit * (1 - float(torch.finfo(dtype).eps)))
     return both_nan | overflow | beyond
 
 

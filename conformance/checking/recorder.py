@@ -94,6 +94,29 @@ class Recorder:
         self._vacuous = reason
 
     @property
+    def first_failure(self) -> str:
+        """The message of the first deviation, empty if there is none."""
+        return self._failures[0].message if self._failures else ""
+
+    def trial(self) -> Recorder:
+        """Return an empty recorder of the same result, for observations that may not count."""
+        other = Recorder(self.id, seed=self.seed, about_emptiness=self.about_emptiness)
+        other.lacking = self.lacking
+        return other
+
+    def absorb(self, other: Recorder) -> None:
+        """Count the observations of a trial."""
+        self._comparisons += other._comparisons
+        self._empty_comparisons += other._empty_comparisons
+        for failure in other._failures:
+            self.fail(failure.kind, failure.message, sample=failure.sample)
+        self._failure_count += other._failure_count - len(other._failures)
+        self._failed_samples |= other._failed_samples
+        for note in other._notes:
+            self.note(note)
+        self._unsupported = self._unsupported or other._unsupported
+
+    @property
     def samples_used(self) -> int:
         """Number of samples tried so far."""
         return self._samples_used

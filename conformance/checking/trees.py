@@ -28,14 +28,22 @@ def tree_map(fn: Callable[[Any], Any], tree: Any) -> Any:
 
 def leaves(tree: Any) -> Iterator[Any]:
     """Yield every leaf in order."""
-    if isinstance(tree, (tuple, list)) and not isinstance(tree, torch.Size):
+    found: list[Any] = []
+    _collect(tree, found)
+    return iter(found)
+
+
+def _collect(tree: Any, found: list[Any]) -> None:
+    if isinstance(tree, torch.Tensor):
+        found.append(tree)
+    elif isinstance(tree, (tuple, list)) and not isinstance(tree, torch.Size):
         for item in tree:
-            yield from leaves(item)
+            _collect(item, found)
     elif isinstance(tree, dict):
         for item in tree.values():
-            yield from leaves(item)
+            _collect(item, found)
     else:
-        yield tree
+        found.append(tree)
 
 
 def tensors(tree: Any) -> list[torch.Tensor]:

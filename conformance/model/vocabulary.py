@@ -15,7 +15,7 @@ LEVELS = ("bringup", "core", "training", "full")
 ANY_DTYPE = "any"
 
 #: Kinds of subjects with a module in ``conformance.suite``.
-KINDS = ("operator", "module", "optimizer", "device", "api", "collective", "world")
+KINDS = ("operator", "overload", "module", "optimizer", "device", "api", "collective", "world")
 
 #: Every capability word with what a backend promises by it. A word that a target file leaves out is declared.
 CAPABILITIES: dict[str, str] = {

@@ -76,10 +76,21 @@ def _same_nesting(left: Any, right: Any) -> bool:
     return True
 
 
-def compute(subject: Subject, dtype: torch.dtype, sample: Sample, *, seed: int | None = None) -> Expected:
-    """Return the CPU's values for a sample, not cached; never raises for an error of the operator."""
+def compute(
+    subject: Subject,
+    dtype: torch.dtype,
+    sample: Sample,
+    *,
+    seed: int | None = None,
+    applied: Rule | None = None,
+) -> Expected:
+    """Return the CPU's values for a sample, not cached; never raises for an error of the operator.
+
+    ``applied`` is the rule of the tolerance, by default that of the operator of the subject's name.
+    """
     info = find(subject.kind, subject.name).info
-    applied = rule(subject.name, dtype)
+    if applied is None:
+        applied = rule(subject.name, dtype)
     if seed is None:
         seed = torch_private.seed_for("oracle", subject.name, dtype_name(dtype), str(sample.index))
     with surroundings(torch.get_default_dtype(), seed):

@@ -10,6 +10,7 @@ from conformance.checking.property import REGISTRY, Property
 
 _FOLDERS = {
     "operator": "operators",
+    "overload": "overloads",
     "module": "modules",
     "optimizer": "optimizers",
     "device": "device",

@@ -44,6 +44,7 @@ class Data:
             "SAMPLES": lambda: {
                 (dtype_of(key[1]), key[2]): samples for key, samples in self._sets("samples").items()
             },
+            "CALLS": lambda: {key[1]: samples for key, samples in self._sets("calls").items()},
             "REFERENCE_SAMPLES": lambda: {
                 dtype_of(key[1]): samples for key, samples in self._sets("reference").items()
             },

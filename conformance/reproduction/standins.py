@@ -21,6 +21,7 @@ from conformance.samples.operators import SampleSet
 
 SAMPLES: dict[Any, Any] = {}
 REFERENCE_SAMPLES: dict[Any, Any] = {}
+CALLS: dict[str, Any] = {}
 MODULE_SAMPLES: dict[Any, Any] = {}
 OPTIMIZER_SAMPLES: dict[Any, Any] = {}
 RULES: dict[Any, Any] = {}
@@ -40,8 +41,11 @@ class Recorder:
 
     lacking: tuple[str, ...] = ()
 
-    def __init__(self, id: Any, seed: int, about_emptiness: bool = False) -> None:
+    def __init__(
+        self, id: Any, seed: int, about_emptiness: bool = False, waiting: list[str] | None = None
+    ) -> None:
         self.id = id
+        self.waiting = waiting
         self.seed = seed
         self.about_emptiness = about_emptiness
         self.comparisons = 0
@@ -66,15 +70,38 @@ class Recorder:
     def fail(self, kind: Kind, message: str, *, sample: int | None = None) -> None:
         """Print a failure."""
         self.failures += 1
-        print(f"WRONG ({kind.value}): {message}")
+        self.say(f"WRONG ({kind.value}): {message}")
+
+    def say(self, text: str) -> None:
+        """Print, or keep for whoever absorbs this trial."""
+        if self.waiting is None:
+            print(text)
+        else:
+            self.waiting.append(text)
+
+    @property
+    def first_failure(self) -> str:
+        """The first of the waiting words."""
+        return self.waiting[0] if self.waiting else ""
+
+    def trial(self) -> Recorder:
+        """A recorder of what may not count."""
+        return Recorder(self.id, self.seed, self.about_emptiness, [])
+
+    def absorb(self, other: Recorder) -> None:
+        """Count what a trial found."""
+        self.comparisons += other.comparisons
+        self.failures += other.failures
+        for text in other.waiting or []:
+            self.say(text)
 
     def note(self, text: str) -> None:
         """Print a remark."""
-        print(f"note: {text}")
+        self.say(f"note: {text}")
 
     def unsupported(self, reason: str) -> None:
         """Print that the target declares the subject unsupported."""
-        print(f"declared unsupported: {reason}")
+        self.say(f"declared unsupported: {reason}")
 
     def vacuous(self, reason: str) -> None:
         """Keep the reason for which nothing was shown."""
@@ -101,6 +128,11 @@ class Recorder:
 def samples_of(subject: Any, dtype: torch.dtype, requires_grad: bool = False) -> Any:
     """The samples of the operator: a copy of those that the check took."""
     return SampleSet(subject.name, SAMPLES.get((dtype, requires_grad), []))
+
+
+def calls_of(subject: Any, dtype: str) -> Any:
+    """The calls of the overload: a copy of those that the check took."""
+    return SampleSet(subject.name, CALLS.get(dtype, []))
 
 
 def reference_samples_of(subject: Any, dtype: torch.dtype) -> Any:

@@ -13,6 +13,7 @@ from conformance.model.verdicts import Failure, Kind, Result, ResultId, seed_of
 from conformance.oracle import modules as module_oracle
 from conformance.oracle import operators as oracle
 from conformance.oracle import optimizers as optimizer_oracle
+from conformance.samples import calls
 from conformance.samples import modules as module_samples
 from conformance.samples import operators as samples
 from conformance.samples import optimizers as optimizer_samples
@@ -77,10 +78,7 @@ class Trial:
         target = self.target
         if target.is_cpu or target.mode not in self.entry.modes or target.mode not in ("eager", "lazy"):
             return None
-        host = dataclasses.replace(
-            target, name="cpu", module=None, device="cpu", hooks={}, mode="eager", rehearses=False
-        )
-        return Trial(Executor(host), self.entry, self.subject, self.id)
+        return Trial(Executor(target.on_cpu()), self.entry, self.subject, self.id)
 
     def holds(self, sets: dict[Key, list[Any]]) -> bool:
         """Return whether the check finds no failure with these samples."""
@@ -104,6 +102,7 @@ def forget_oracles() -> None:
 #: For each kind of subject: the cache of its sets of samples, a set's members, and a set of members.
 _CACHES: dict[str, tuple[Any, Callable[[Any], list[Any]], Callable[[str, list[Any]], Any]]] = {
     "operator": (samples._cache, lambda made: list(made.chosen(None)), samples.SampleSet),
+    "overload": (calls._cache, lambda made: list(made.chosen(None)), samples.SampleSet),
     "module": (
         module_samples._cache,
         lambda made: list(made.samples),

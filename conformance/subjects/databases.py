@@ -10,7 +10,7 @@ from typing import Any
 from conformance import torch_private
 from conformance.distributed.collectives import COLLECTIVES
 from conformance.model.vocabulary import KINDS
-from conformance.subjects import areas, extra_modules
+from conformance.subjects import areas, extra_modules, overloads
 
 #: Parts of a device's API.
 DEVICE = ("Stream", "Event", "Memory", "Copy", "Thread", "Graph", "Compile")
@@ -19,7 +19,7 @@ DEVICE = ("Stream", "Event", "Memory", "Copy", "Thread", "Graph", "Compile")
 @dataclasses.dataclass(frozen=True)
 class Subject:
     """One entry. ``name`` is unique within its kind; ``info`` is torch's own record (OpInfo,
-    ModuleInfo, …).
+    ModuleInfo, …), or an :class:`~conformance.subjects.overloads.Overload`.
     """
 
     kind: str
@@ -62,6 +62,8 @@ def subjects(kind: str) -> Sequence[Subject]:
         entries = [Subject(kind, name, None) for name in areas.WORLD]
     elif kind == "api":
         entries = [Subject(kind, name, None) for name in areas.AREAS]
+    elif kind == "overload":
+        entries = [Subject(kind, name, overload) for name, overload in overloads.table().items()]
     else:
         raise LookupError(f"no subjects of kind {kind!r}; known kinds are {', '.join(KINDS)}")
     names = [subject.name for subject in entries]

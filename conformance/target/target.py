@@ -50,6 +50,12 @@ class Target:
     #: Each check runs twice and the second run counts.
     rehearses: bool = False
 
+    def on_cpu(self) -> Target:
+        """Return a target with the same declarations that runs on the CPU in eager mode."""
+        return dataclasses.replace(
+            self, name="cpu", module=None, device="cpu", hooks={}, mode="eager", rehearses=False
+        )
+
     @property
     def is_cpu(self) -> bool:
         """True for the CPU as its own target."""

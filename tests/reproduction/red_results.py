@@ -15,6 +15,17 @@ RED: list[tuple[str, str, list[str]]] = [
             "jvp-vjp/sin@float32", "vmap/sin@float32", "vmap-jvp/sin@float32", "vmap-vjp/sin@float32",
         ],
     ),
+    (
+        "eager",
+        "values",
+        [
+            "overload-forms/sin@float32", "overload-layouts/sin@float32", "overload-shapes/sin@float32",
+            "overload-values/sin@float32", "overload-repeats/sin@float32",
+        ],
+    ),
+    ("eager", "dtype", ["overload-options/add.Tensor@float32"]),
+    ("eager", "error", ["overload-errors/gather@float32"]),
+    ("eager", "random", ["overload-random/uniform@float32"]),
     ("eager", "dtype", ["promotion/add@any", "value/add@float32"]),
     ("eager", "integers", ["dtypes/add@any"]),
     ("eager", "empty", ["zero-elements/sum@float32", "reduction/sum@float32"]),

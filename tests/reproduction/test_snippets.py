@@ -75,7 +75,7 @@ def test_a_snippet_shows_the_fault_and_its_end(server: Server, mode: str, fault:
         assert "import conformance" not in row["text"] and "from conformance" not in row["text"], about
 
 
-@pytest.mark.parametrize("kind", ["operator", "module", "optimizer", "device"])
+@pytest.mark.parametrize("kind", ["operator", "overload", "module", "optimizer", "device"])
 def test_every_property_has_a_snippet_here(kind: str) -> None:
     shown = {text.split("/")[0] for _, _, ids in red_results.RED for text in ids}
     assert {entry.name for entry in properties(kind)} <= shown

@@ -21,7 +21,7 @@ MODES = ("eager", "lazy", "compile", "graph", "distributed")
 
 
 #: Kinds whose subjects come from torch's databases.
-KINDS = ("operator", "module", "optimizer")
+KINDS = ("operator", "overload", "module", "optimizer")
 
 
 @pytest.fixture(scope="module")

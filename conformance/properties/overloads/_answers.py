@@ -1,0 +1,293 @@
+"""The CPU's answers to calls of overloads, and the comparison of a device's results with them."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.checking.compare import compare_metadata, compare_values, fact, on_host, same_nesting
+from conformance.checking.invocation import attempt, report_error
+from conformance.checking.recorder import Recorder
+from conformance.checking.tolerances import EXACT, Rule, rule
+from conformance.model.verdicts import Kind
+from conformance.oracle import promises
+from conformance.oracle.operators import Expected, compute, written_places
+from conformance.properties.operators._common import tolerance_for
+from conformance.samples.calls import calls_of
+from conformance.samples.copies import to_host
+from conformance.samples.kernels import base_name
+from conformance.samples.operators import Sample, dtype_name, dtype_of
+from conformance.subjects.databases import Subject, find
+from conformance.subjects.overloads import Overload
+from conformance.target.target import Target
+
+
+def dtypes(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the dtypes in which some operator calls the overload, of those that the target declares.
+
+    Overloads that draw random numbers have none: they have a property of their own.
+    """
+    return [] if subject.info.random else calls_in(target, subject)
+
+
+def calls_in(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the dtypes in which some operator calls the overload, of those that the target declares."""
+    return [name for name in subject.info.dtypes if name in target.dtypes]
+
+
+class Comparison(enum.Enum):
+    """The part of a result's values that is compared."""
+
+    #: Every value, within the tolerance of the operator.
+    VALUES = "values"
+    #: Every bit, signs of zeros included; any NaN is as good as another.
+    BITS = "bits"
+    #: NaN wherever the CPU has it, and infinity or NaN wherever the CPU has infinity.
+    SPECIAL = "special"
+
+
+#: Overloads that read memory by their arguments without a look at them, as their callers have looked: torch's
+#: own kernels end the process for other shapes and options than those callers pass.
+_TRUSTING = re.compile(r"_chunk_cat|_pdist|\w*batch_norm|_embedding_bag|_segment_reduce|_fft_|\w*_backward")
+
+
+def trusts_its_callers(subject: Subject) -> bool:
+    """Return whether only calls that operators make are calls of the overload: others are undefined."""
+    overload: Overload = find(subject.kind, subject.name).info
+    if torch.Tag.pointwise in overload.op.tags:
+        return False
+    return overload.backward or _TRUSTING.match(subject.name) is not None
+
+
+@dataclasses.dataclass
+class Answer:
+    """A call on the CPU: the arguments before (``sample``) and ``after`` it, and what it returned."""
+
+    subject: Subject
+    dtype: torch.dtype
+    sample: Sample
+    after: Sample
+    plain: Any
+    comparison: Comparison = Comparison.VALUES
+
+    @property
+    def overload(self) -> Overload:
+        """torch's own overload."""
+        return torchs_own(self.subject)
+
+    @functools.cached_property
+    def written(self) -> frozenset[int]:
+        """The places of the tensors that the call changed, as ``Sample.tensors`` counts them."""
+        return written_places(self.sample, self.after)
+
+    @functools.cached_property
+    def rule(self) -> Rule:
+        """The tolerance class, that of the operator that calls the overload."""
+        direction = "backward" if self.subject.info.backward else "forward"
+        return rule(self.subject.info.operators[0], self.dtype, direction)
+
+    @functools.cached_property
+    def expected(self) -> Expected:
+        """The same in raised precision, with the condition of every element; computed when asked for."""
+        expected = compute(self.subject, self.dtype, self.sample, applied=self.rule)
+        same = [t.dtype for t in trees.tensors(expected.plain)] == [
+            t.dtype for t in trees.tensors(self.plain)
+        ]
+        return expected if same else Expected(error=TypeError("the call was made in place"))
+
+    @property
+    def fits_in_place(self) -> bool:
+        """True if the call can be made in place."""
+        return self.in_place is not None
+
+    @functools.cached_property
+    def in_place(self) -> Answer | None:
+        """The answer to the call in place; None if there is no such form, or its result does not fit.
+
+        A result of another dtype than the first argument, as those of comparisons, is converted to it.
+        """
+        plain, first = self.plain, self.sample.input
+        tensors = isinstance(plain, torch.Tensor) and isinstance(first, torch.Tensor)
+        if self.overload.in_place is None or not tensors or plain.shape != first.shape:
+            return None
+        if plain.dtype == first.dtype:
+            return self
+        host = to_host(self.sample)
+        outcome = attempt(lambda: call_quietly(self.overload.in_place, host))
+        if not outcome.ok:
+            return None
+        return dataclasses.replace(self, after=host, plain=outcome.value.detach())
+
+
+def answer(
+    subject: Subject, dtype: str, sample: Sample, comparison: Comparison = Comparison.VALUES
+) -> Answer | None:
+    """Return the CPU's answer to a call; None if it raises."""
+    host = to_host(sample)
+    outcome = attempt(lambda: call_quietly(torchs_own(subject).op, host))
+    if not outcome.ok:
+        return None
+    plain = trees.tree_map(lambda v: v.detach() if isinstance(v, torch.Tensor) else v, outcome.value)
+    if any(tensor.layout is not torch.strided for tensor in trees.tensors(plain)):
+        return None
+    return Answer(subject, dtype_of(dtype), sample, host, plain, comparison)
+
+
+def torchs_own(subject: Subject) -> Overload:
+    """Return torch's overload, even if a test hands in a broken one."""
+    overload: Overload = find(subject.kind, subject.name).info
+    return overload
+
+
+def reproducible(found: Answer) -> bool:
+    """Return whether the CPU gives the same bits again when its freed memory holds something else."""
+    for value in (7.25, 0.0):
+        sizes = [tensor.numel() * tensor.itemsize for tensor in trees.tensors(found.plain)]
+        for size in sizes * 8:
+            torch.full((max(1, size // 8),), value, dtype=torch.float64)
+        fresh = answer(found.subject, dtype_name(found.dtype), found.sample)
+        if fresh is None:
+            return False
+        pairs = zip(trees.tensors(found.plain), trees.tensors(fresh.plain), strict=True)
+        if not all(
+            same_bits(old.resolve_conj().resolve_neg(), new.resolve_conj().resolve_neg())
+            for old, new in pairs
+        ):
+            return False
+    return True
+
+
+def call_quietly(op: Any, sample: Sample) -> Any:
+    """Call without warnings, without a graph and with the host's generator seeded."""
+    with torch_private.torch_seeded(0), torch_private.quiet(), torch.no_grad():
+        return sample.call(op)
+
+
+def answers(subject: Subject, recorder: Recorder, limit: int) -> Iterator[Answer]:
+    """Yield the answers to calls of the overload in the dtype of the result that is recorded.
+
+    The first one can be made in place, if any can.
+    """
+    dtype = recorder.id.dtype
+    calls = calls_of(subject, dtype)
+    recorder.samples(0, calls.available)
+    found = [answer(subject, dtype, calls[index]) for index in range(calls.available)]
+    known = [one for one in found if one is not None]
+    fitting = max((one for one in known if one.fits_in_place), key=_worth, default=None)
+    ordered = known if fitting is None else [fitting, *(one for one in known if one is not fitting)]
+    for one in ordered[:limit]:
+        recorder.samples(1, 0)
+        yield one
+    if not known:
+        recorder.note(f"no operator calls the overload in {dtype} on this release of torch")
+        recorder.compared(1)
+
+
+def _worth(found: Answer) -> tuple[int, int]:
+    """Calls of which every tensor has several elements in several dimensions are worth most."""
+    tensors = found.sample.tensors()
+    return min(min(t.dim(), 2) for t in tensors), min(min(t.numel(), 8) for t in tensors)
+
+
+def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: str) -> bool:
+    """Compare a whole result with the CPU's: nesting, metadata and values.
+
+    Values that are the CPU's own bits agree; others must be as near to the value in raised precision as the
+    tolerance of the operator that calls the overload says.
+    """
+    index = found.sample.index
+    name = base_name(found.subject.name)
+    if not same_nesting(recorder, actual, found.plain, what=what, sample=index):
+        return False
+    good = True
+    free = promises.free_parts(name, found.sample)
+    parts = list(zip(trees.leaves(actual), trees.leaves(found.plain), strict=True))
+    for number, (value, base) in enumerate(parts):
+        if number in free or not isinstance(base, torch.Tensor):
+            continue
+        part = what if len(parts) == 1 else f"part {number} of {what}"
+        wider = number in promises.statistics(name) and base.dtype in (torch.bfloat16, torch.float16)
+        if not compare_metadata(
+            recorder, value, base, what=part, sample=index, device=target.torch_device, dtype=not wider
+        ):
+            good = False
+            continue
+        good &= _values(target, recorder, found, number, value, part)
+    return good
+
+
+def _values(
+    target: Target, recorder: Recorder, found: Answer, number: int, value: torch.Tensor, what: str
+) -> bool:
+    base = list(trees.leaves(found.plain))[number]
+    index = found.sample.index
+    fetched = attempt(lambda: on_host(value))
+    if not fetched.ok:
+        assert fetched.error is not None
+        report_error(target, recorder, fetched.error, what=f"reading {what}", sample=index)
+        return False
+    got, want = fetched.value, on_host(base)
+    if got.dtype == torch.bool and got.numel() and not _only_zero_and_one(recorder, value, what, index):
+        return False
+    if got.dtype == want.dtype and same_bits(got, want, zeros=found.comparison is Comparison.BITS):
+        recorder.compared(got.numel())
+        return True
+    if found.comparison is Comparison.SPECIAL:
+        return _special(recorder, found, got, want, what)
+    applied, expected = found.rule, found.expected
+    floating = base.is_floating_point() or base.is_complex()
+    if not floating or applied.exact or found.comparison is Comparison.BITS:
+        zeros = found.comparison is Comparison.BITS
+        return compare_values(
+            recorder, got, want, tolerance=EXACT, what=what, sample=index, signed_zeros=zeros
+        )
+    tensors = [i for i, leaf in enumerate(trees.leaves(found.plain)) if isinstance(leaf, torch.Tensor)]
+    place = tensors.index(number)
+    precise = trees.tensors(expected.precise)[place] if expected.ok else base
+    spread = expected.spread[place] if expected.ok else None
+    peer = not expected.raised_precision
+    bound = tolerance_for(target, applied, base.dtype, expected.computed, expected.elements, peer=peer)
+    return compare_values(recorder, got, precise, tolerance=bound, what=what, sample=index, spread=spread)
+
+
+def _only_zero_and_one(recorder: Recorder, value: torch.Tensor, what: str, index: int) -> bool:
+    """A bool is stored as 0 or 1: torch.Tensor.view as uint8 shows it, a copy as bool may hide it."""
+    stored = attempt(lambda: int(value.detach().view(torch.uint8).cpu().max()))
+    if not stored.ok:
+        return True
+    text = f"{what} holds a bool that is stored as {stored.value}."
+    return fact(recorder, stored.value <= 1, Kind.VALUE, text, sample=index)
+
+
+def _special(recorder: Recorder, found: Answer, got: torch.Tensor, want: torch.Tensor, what: str) -> bool:
+    """NaN and infinity of the CPU's result are not lost; how far they reach may differ."""
+    recorder.compared(got.numel())
+    if got.shape != want.shape or not (got.is_floating_point() or got.is_complex()):
+        return True
+    lost = (want.isnan() & ~got.isnan()) | (want.isinf() & ~(got.isinf() | got.isnan()))
+    if not bool(lost.any()):
+        return True
+    place = tuple(lost.nonzero()[0].tolist())
+    text = f"{what} is {got[place].item()!r} at {list(place)}, expected {want[place].item()!r}."
+    recorder.fail(Kind.VALUE, text, sample=found.sample.index)
+    return False
+
+
+def same_bits(left: torch.Tensor, right: torch.Tensor, *, zeros: bool = False) -> bool:
+    """Return whether two host tensors of one shape and dtype hold the same; ``zeros``: with their signs."""
+    if left.dtype == torch.complex32:
+        left, right = torch.view_as_real(left), torch.view_as_real(right)
+    if not zeros and torch.equal(left, right):
+        return True
+    if not (left.is_floating_point() or left.is_complex()) or left.numel() == 0:
+        return zeros and torch.equal(left, right)
+    one, other = left.contiguous().view(-1), right.contiguous().view(-1)
+    return torch.equal(one.view(torch.uint8), other.view(torch.uint8))

@@ -1,0 +1,102 @@
+"""Calls made of others: with other values, other shapes and other options, as far as the CPU takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from conformance.checking import trees
+from conformance.properties.overloads._answers import Answer, Comparison, answer
+from conformance.samples.operators import Sample, dtype_name
+
+
+def again(found: Answer, sample: Sample, comparison: Comparison = Comparison.VALUES) -> Answer | None:
+    """Return the CPU's answer to a changed call of the same overload; None if it raises."""
+    return answer(found.subject, dtype_name(found.dtype), sample, comparison)
+
+
+def with_tensor(sample: Sample, place: int, tensor: torch.Tensor) -> Sample:
+    """Return the call with another tensor at a place, counted as ``Sample.tensors`` does."""
+    old = sample.tensors()[place]
+    return mapped(sample, lambda one: tensor if one is old else one)
+
+
+def mapped(sample: Sample, change: Callable[[torch.Tensor], torch.Tensor]) -> Sample:
+    """Return the call with every tensor changed."""
+    input, args, kwargs = trees.tree_map(
+        lambda leaf: change(leaf) if isinstance(leaf, torch.Tensor) else leaf, sample.arguments
+    )
+    return sample.replace(input=input, args=args, kwargs=kwargs)
+
+
+def arguments(found: Answer) -> Iterator[tuple[Any, Any]]:
+    """Yield the arguments of the schema with their values, defaults for those that the call leaves out."""
+    given = [found.sample.input, *found.sample.args]
+    for position, argument in enumerate(found.overload.op._schema.arguments):
+        if position < len(given):
+            yield argument, given[position]
+        else:
+            yield argument, found.sample.kwargs.get(argument.name, argument.default_value)
+
+
+def with_argument(found: Answer, name: str, value: Any) -> Sample:
+    """Return the call with another value of one argument."""
+    sample = found.sample
+    names = [argument.name for argument in found.overload.op._schema.arguments]
+    position = names.index(name)
+    given = [sample.input, *sample.args]
+    if position < len(given):
+        given[position] = value
+        return sample.replace(input=given[0], args=tuple(given[1:]))
+    return sample.replace(kwargs={**sample.kwargs, name: value})
+
+
+def seeded(tensor: torch.Tensor, places: Sequence[int], values: Sequence[float | int]) -> torch.Tensor:
+    """Return a dense copy with some elements replaced, as many as there are."""
+    copy = tensor.detach().clone(memory_format=torch.contiguous_format)
+    flat = copy.view(-1)
+    for place, value in zip(places, values, strict=False):
+        if place < flat.numel():
+            flat[place] = value
+    return copy
+
+
+def backwards(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a dense tensor of the same shape with its elements in the opposite order."""
+    order = torch.arange(tensor.numel() - 1, -1, -1)
+    return tensor.detach().reshape(-1)[order].reshape(tensor.shape)
+
+
+def reshaped(found: Answer, change: Callable[[torch.Tensor], torch.Tensor]) -> Answer | None:
+    """Return the answer to a call with all tensors changed, else those of the first one's shape, else it."""
+    tensors = found.sample.tensors()
+    if not tensors:
+        return None
+    for scope in (tensors, [t for t in tensors if t.shape == tensors[0].shape], tensors[:1]):
+        places = {id(tensor) for tensor in scope}
+
+        def leaf(tensor: torch.Tensor, places: set[int] = places) -> torch.Tensor:
+            return change(tensor) if id(tensor) in places else tensor
+
+        try:
+            sample = mapped(found.sample, leaf)
+        except (RuntimeError, IndexError):
+            continue
+        changed = again(found, sample)
+        if changed is not None:
+            return changed
+    return None
+
+
+def in_dimensions(found: Answer, rank: int) -> Answer | None:
+    """Return the answer to a call with tensors of so many dimensions at least; None if the CPU takes none."""
+
+    def deeper(tensor: torch.Tensor) -> torch.Tensor:
+        missing = rank - tensor.dim()
+        if missing <= 0:
+            return tensor
+        return tensor.detach().expand((2, *(1,) * (missing - 1), *tensor.shape)).clone()
+
+    return reshaped(found, deeper)

@@ -1,0 +1,226 @@
+"""The forms of a call: as a function, in place, and with ``out=``, each into memory of any layout."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from conformance.checking import trees
+from conformance.checking.compare import fact
+from conformance.checking.invocation import attempt
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.properties.operators._arguments import check_kept
+from conformance.properties.operators._common import copy_in, failed_call, run
+from conformance.properties.overloads._answers import Answer, agree, call_quietly, reproducible, torchs_own
+from conformance.properties.overloads._layouts import Layout, Placed
+from conformance.samples.copies import to_host
+from conformance.samples.operators import Sample
+from conformance.subjects.overloads import TAKEN_FROM_OUT, Overload
+from conformance.target.target import Target
+
+FUNCTION, IN_PLACE, OUT = "function", "in-place form", "form with out="
+
+
+def forms_of(target: Target, found: Answer) -> Iterator[str]:
+    """Yield the forms in which a call can be made on the target."""
+    overload: Overload = found.subject.info
+    yield FUNCTION
+    if target.capable("inplace") and found.fits_in_place:
+        yield IN_PLACE
+    parts = list(trees.leaves(found.plain))
+    strided = all(isinstance(p, torch.Tensor) and p.layout is torch.strided for p in parts)
+    if (
+        overload.out is not None
+        and target.capable("out_variants")
+        and strided
+        and len(parts) == len(overload.outs)
+    ):
+        yield OUT
+
+
+@dataclasses.dataclass
+class Laid:
+    """A layout for one argument of a call: the tensor's number, and a word for messages."""
+
+    layout: Layout
+    word: str
+    place: int
+
+
+def hold(
+    target: Target,
+    recorder: Recorder,
+    found: Answer,
+    form: str,
+    laid: Laid | None = None,
+    *,
+    into: Layout | None = None,
+) -> None:
+    """Make a call in a form on the target and compare everything it did with the CPU's answer.
+
+    ``laid`` gives one argument another layout; ``into`` is the layout of what the form writes besides. What a
+    call does not write must stay as it was, the memory around what it writes included. No document describes
+    single overloads, so that nothing is a failure that the CPU does not keep to itself.
+    """
+
+    def attempt_form(on: Target, scratch: Recorder, overload: Overload) -> None:
+        _Attempt(on, scratch, found, overload, form, laid, into).run()
+
+    held(target, recorder, found, attempt_form)
+
+
+def held(
+    target: Target,
+    recorder: Recorder,
+    found: Answer,
+    statement: Callable[[Target, Recorder, Overload], None],
+) -> None:
+    """Check a statement on the target; if it fails there and the CPU does not keep to it, that is a note."""
+    trial = recorder.trial()
+    statement(target, trial, found.subject.info)
+    if trial.failed:
+        twin = recorder.trial()
+        statement(target.on_cpu(), twin, torchs_own(found.subject))
+        if twin.failed:
+            recorder.compared(1)
+            recorder.note(f"the CPU does not keep to this itself: {twin.first_failure[:200]}")
+            return
+        if not reproducible(found):
+            recorder.compared(1)
+            recorder.note("the CPU's result depends on what its memory held before")
+            return
+    recorder.absorb(trial)
+
+
+@dataclasses.dataclass
+class _Attempt:
+    """One call on a target, in one form and layout."""
+
+    target: Target
+    recorder: Recorder
+    found: Answer
+    overload: Overload
+    form: str
+    laid: Laid | None
+    into: Layout | None
+
+    def __post_init__(self) -> None:
+        self.what = f"the {self.form}"
+        if self.laid is not None:
+            self.what += f" with {self.laid.word} for tensor {self.laid.place}"
+        if self.form == IN_PLACE and self.found.in_place is not None:
+            self.found = self.found.in_place
+        self.placed: list[Placed] = []
+        self.written: set[int] = set(self.found.written)
+
+    def run(self) -> None:
+        """Make the call and compare."""
+        found, form = self.found, self.form
+        copy = copy_in(self.target, self.recorder, found.sample)
+        given = None if copy is None else _laid(copy, self.laid, self.placed)
+        if copy is None or given is None:
+            return
+        outs: list[torch.Tensor] = []
+        op = self.overload.op
+        if form == IN_PLACE:
+            op = self.overload.in_place
+            given = given.replace(input=self._inside(given.input))
+            self.written.add(0)
+        elif form == OUT:
+            op = self.overload.out
+            for part in trees.tensors(found.plain):
+                fresh = torch.empty(part.shape, dtype=part.dtype, device=self.target.torch_device)
+                outs.append(self._inside(fresh.fill_(1)))
+            given = with_outs(found.overload.out, given, dict(zip(self.overload.outs, outs, strict=True)))
+        outcome = run(self.target, op, given)
+        if not outcome.ok:
+            if accepts(found, form, self.laid, self.into):
+                failed_call(self.target, self.recorder, found.sample, outcome, self.what)
+            else:
+                self.recorder.compared(1)
+            return
+        good = self._agrees(outcome.value, f"the result of {self.what}")
+        if form == IN_PLACE:
+            self._fact(outcome.value is given.input, Kind.ALIASING, "returns another tensor than its input")
+            if good:
+                self._agrees(given.input, f"the input after {self.what}")
+        elif form == OUT:
+            returned = [outcome.value] if isinstance(outcome.value, torch.Tensor) else list(outcome.value)
+            same = all(one is other for one, other in zip(returned, outs, strict=True))
+            self._fact(same, Kind.ALIASING, "returns other tensors than out=")
+            if good:
+                self._agrees(as_returned(found.plain, outs), f"out= of {self.what}")
+        for place, memory in enumerate(self.placed):
+            whole = place == 0 and self.laid is not None and self.laid.place not in self.written
+            kept = memory.kept(whole=whole)
+            self._fact(kept, Kind.STATE, "has changed memory beside a tensor that it was given")
+        check_kept(self.recorder, found.sample, copy, self.written, what=self.what)
+
+    def _inside(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor in the layout of what is written."""
+        inside = None if self.into is None else self.into(tensor)
+        if inside is None:
+            return tensor
+        self.placed.append(inside)
+        return inside.view
+
+    def _agrees(self, actual: Any, what: str) -> bool:
+        return agree(self.target, self.recorder, self.found, actual, what)
+
+    def _fact(self, holds: bool, kind: Kind, text: str) -> None:
+        fact(self.recorder, holds, kind, f"{self.what} {text}.", sample=self.found.sample.index)
+
+
+def as_returned(like: Any, parts: list[torch.Tensor]) -> Any:
+    """Return tensors as one, a tuple or a list, as the CPU returned its results."""
+    if isinstance(like, torch.Tensor):
+        return parts[0]
+    return list(parts) if isinstance(like, list) else tuple(parts)
+
+
+def with_outs(op: Any, sample: Sample, outs: dict[str, torch.Tensor]) -> Sample:
+    """Return a call of a form with its results named, without the arguments that these stand for."""
+    names = {argument.name for argument in op._schema.arguments}
+    kwargs = {key: value for key, value in sample.kwargs.items() if key not in TAKEN_FROM_OUT or key in names}
+    return sample.replace(kwargs={**kwargs, **outs})
+
+
+def accepts(found: Answer, form: str, laid: Laid | None = None, into: Layout | None = None) -> bool:
+    """Return whether the CPU takes the call in that form and layout."""
+    laid_out = _laid(to_host(found.sample), laid, [])
+    overload = torchs_own(found.subject)
+    if laid_out is None:
+        return False
+    host = laid_out
+    if form == FUNCTION:
+        return attempt(lambda: call_quietly(overload.op, host)).ok
+    if form == IN_PLACE:
+        if into is not None:
+            host = host.replace(input=_view(into, host.input))
+        return attempt(lambda: call_quietly(overload.in_place, host)).ok
+    parts = [torch.ones(part.shape, dtype=part.dtype) for part in trees.tensors(found.plain)]
+    outs = [part if into is None else _view(into, part) for part in parts]
+    named = dict(zip(overload.outs, outs, strict=True))
+    return attempt(lambda: call_quietly(overload.out, with_outs(overload.out, host, named))).ok
+
+
+def _view(layout: Layout, tensor: torch.Tensor) -> torch.Tensor:
+    inside = layout(tensor)
+    return tensor if inside is None else inside.view
+
+
+def _laid(sample: Sample, laid: Laid | None, placed: list[Placed]) -> Sample | None:
+    """Return the call with one tensor put into another layout, appended to ``placed``; None if it cannot."""
+    if laid is None:
+        return sample
+    tensor = sample.tensors()[laid.place]
+    inside = laid.layout(tensor)
+    if inside is None:
+        return None
+    placed.append(inside)
+    input, args, kwargs = trees.tree_map(lambda v: inside.view if v is tensor else v, sample.arguments)
+    return sample.replace(input=input, args=args, kwargs=kwargs)

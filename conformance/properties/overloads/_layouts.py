@@ -1,0 +1,108 @@
+"""Layouts of a tensor in memory, made of views on the device it is on, and the memory around it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import torch
+
+from conformance.samples.operators import bits
+
+#: The value of elements around a tensor.
+_CANARY = 3
+
+
+@dataclasses.dataclass
+class Placed:
+    """A tensor in memory that is larger: the ``view``, and the ``base`` that holds it."""
+
+    view: torch.Tensor
+    base: torch.Tensor
+
+    def __post_init__(self) -> None:
+        self._before = self.base.cpu().clone()
+
+    def kept(self, *, whole: bool) -> bool:
+        """Return whether the memory around the view, or all of it, is as it was at first."""
+        before, now = self._before, self.base.cpu().clone()
+        if not whole:
+            for host in (before, now):
+                host.as_strided(self.view.shape, self.view.stride(), self.view.storage_offset()).zero_()
+        return bits(before) == bits(now)
+
+
+#: Puts a tensor into memory of some layout, on the device it is on; None if the tensor cannot have it.
+Layout = Callable[[torch.Tensor], Placed | None]
+
+
+def _filled(shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
+    return torch.empty(shape, dtype=like.dtype, device=like.device).fill_(_CANARY)
+
+
+def with_gaps(tensor: torch.Tensor) -> Placed | None:
+    """Every second element of the memory belongs to something else."""
+    if tensor.dim() == 0 or tensor.numel() < 2:
+        return None
+    base = _filled((*tensor.shape, 2), tensor)
+    return _put(base[..., 0], base, tensor)
+
+
+def at_offset(tensor: torch.Tensor) -> Placed | None:
+    """The second of three in memory of one more dimension."""
+    if tensor.numel() == 0:
+        return None
+    base = _filled((3, *tensor.shape), tensor)
+    return _put(base[1], base, tensor)
+
+
+def with_gaps_at_offset(tensor: torch.Tensor) -> Placed | None:
+    """The odd elements of the memory."""
+    if tensor.dim() == 0 or tensor.numel() < 2:
+        return None
+    base = _filled((*tensor.shape, 2), tensor)
+    return _put(base[..., 1], base, tensor)
+
+
+def transposed_at_offset(tensor: torch.Tensor) -> Placed | None:
+    """The first dimension innermost, after another tensor of the same size."""
+    if tensor.dim() < 2 or tensor.numel() < 2:
+        return None
+    order = tuple(reversed(range(tensor.dim())))
+    base = _filled((2, *(tensor.shape[i] for i in order)), tensor)
+    return _put(base[1].permute(order), base, tensor)
+
+
+def channels_last_at_offset(tensor: torch.Tensor) -> Placed | None:
+    """Channels innermost, after another tensor of the same size."""
+    if tensor.dim() not in (4, 5) or tensor.numel() < 2:
+        return None
+    spatial = tensor.shape[2:]
+    base = _filled((2, tensor.shape[0], *spatial, tensor.shape[1]), tensor)
+    return _put(base[1].movedim(-1, 1), base, tensor)
+
+
+def expanded(tensor: torch.Tensor) -> Placed | None:
+    """The first row for all rows, with a stride of zero."""
+    if tensor.dim() == 0 or tensor.shape[0] < 2 or tensor.numel() == 0:
+        return None
+    base = _filled(tuple(tensor.shape), tensor)
+    with torch.no_grad():
+        base[:1].copy_(tensor[:1])
+    return Placed(base[:1].expand(tensor.shape), base)
+
+
+def _put(view: torch.Tensor, base: torch.Tensor, tensor: torch.Tensor) -> Placed:
+    with torch.no_grad():
+        view.copy_(tensor)
+    return Placed(view, base)
+
+
+#: Layouts by the words that messages have for them.
+LAYOUTS: Mapping[str, Layout] = {
+    "gaps": with_gaps,
+    "a storage offset": at_offset,
+    "gaps and an offset": with_gaps_at_offset,
+    "transposed memory at an offset": transposed_at_offset,
+    "channels_last at an offset": channels_last_at_offset,
+}

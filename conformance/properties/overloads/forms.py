@@ -1,0 +1,162 @@
+"""Every form of an overload gives the same, into the memory that its schema names."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.checking.compare import fact
+from conformance.checking.invocation import attempt
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.properties.operators._common import copy_in, failed_call, run
+from conformance.properties.overloads._answers import Answer, agree, answer, answers, call_quietly, dtypes
+from conformance.properties.overloads._changes import mapped
+from conformance.properties.overloads._forms import OUT, as_returned, forms_of, held, hold, with_outs
+from conformance.samples.operators import Sample, dtype_name
+from conformance.subjects.databases import Subject
+from conformance.subjects.overloads import Overload
+from conformance.target.target import Target
+
+_LIMIT = 4
+
+
+@register(
+    "overload-forms",
+    subject_kind="overload",
+    statement=(
+        "As a function, in place and with out= an overload gives the CPU's results; what its schema calls a "
+        "new tensor shares no memory with an argument, what it calls a view does; an empty out= is resized; "
+        "strides are those of torch's Meta kernels."
+    ),
+    level="core",
+    applies=dtypes,
+    modes=("eager",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
+    for number, found in enumerate(answers(subject, recorder, _LIMIT)):
+        for form in forms_of(target, found):
+            hold(target, recorder, found, form)
+            if number == 0:
+                with torch.inference_mode():  # without autograd between, which returns arguments itself
+                    hold(target, recorder, found, form)
+            if form == OUT:
+                held(target, recorder, found, functools.partial(_resized, found=found))
+        held(target, recorder, found, functools.partial(_aliasing, found=found))
+        _strides(target, recorder, found)
+        for wrapped in _negative(found):
+            for form in forms_of(target, wrapped):
+                hold(target, recorder, wrapped, form)
+
+
+def _resized(target: Target, recorder: Recorder, overload: Overload, found: Answer) -> None:
+    copy = copy_in(target, recorder, found.sample)
+    if copy is None:
+        return
+    parts = trees.tensors(found.plain)
+    outs = [torch.empty(0, dtype=part.dtype, device=target.torch_device) for part in parts]
+    named = dict(zip(overload.outs, outs, strict=True))
+    outcome = run(target, overload.out, with_outs(found.overload.out, copy, named))
+    if outcome.ok:
+        agree(target, recorder, found, as_returned(found.plain, outs), "an out= that was empty")
+    else:
+        failed_call(target, recorder, found.sample, outcome, "the form with an empty out=")
+
+
+def _aliasing(target: Target, recorder: Recorder, overload: Overload, found: Answer) -> None:
+    """Results share memory with arguments as the schema says, and as they do on the CPU."""
+    returns = found.overload.op._schema.returns
+    if any(r.alias_info is not None and r.alias_info.is_write for r in returns):
+        return
+    viewed = any(r.alias_info is not None for r in returns)
+    if viewed and not target.capable("views"):
+        return
+    copy = copy_in(target, recorder, found.sample)
+    outcome = None if copy is None else run(target, overload.op, copy)
+    if copy is None or outcome is None or not outcome.ok:
+        return
+    for number, value in enumerate(trees.tensors(outcome.value)):
+        if value.numel():
+            shared = any(torch_private.shares_memory(value, one) for one in copy.tensors())
+            text = "shares memory with an argument" if shared else "is a copy, not a view"
+            message = f"part {number} of the result {text}."
+            fact(recorder, shared == viewed, Kind.ALIASING, message, sample=found.sample.index)
+
+
+def _strides(target: Target, recorder: Recorder, found: Answer) -> None:
+    """Results of dense arguments have the strides by which torch.compile plans memory.
+
+    These are those of torch's Meta kernels. If the CPU has others, no device is held to either.
+    """
+    due = attempt(lambda: call_quietly(found.overload.op, on_meta(found.sample)))
+    copy = copy_in(target, recorder, found.sample)
+    if not due.ok or copy is None:
+        return
+    outcome = run(target, found.subject.info.op, copy)
+    if not outcome.ok:
+        return
+    for number, (value, plain, meta) in enumerate(
+        zip(trees.tensors(outcome.value), trees.tensors(found.plain), trees.tensors(due.value), strict=False)
+    ):
+        strides = _moving(plain)
+        if strides == _moving(meta) and value.shape == plain.shape:
+            got, want = list(value.stride()), list(plain.stride())
+            text = f"part {number} of the result has strides {got}, expected {want}."
+            fact(recorder, _moving(value) == strides, Kind.METADATA, text, sample=found.sample.index)
+
+
+def _moving(tensor: torch.Tensor) -> list[int]:
+    """The strides that move anything."""
+    if not tensor.numel():
+        return []
+    return [step for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
+
+
+def on_meta(sample: Sample) -> Sample:
+    """Return the call with tensors that have no values."""
+    return mapped(
+        sample,
+        lambda tensor: torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta"),
+    )
+
+
+def _negative(found: Answer) -> Iterator[Answer]:
+    """The same call with its dimensions counted from the end, or from the start if they were."""
+    schema = found.overload.op._schema
+    tensors = found.sample.tensors()
+    if not tensors or found.subject.name.startswith("_"):
+        return  # internal ones trust their callers to count from the start
+    rank = tensors[0].dim()
+    given = [found.sample.input, *found.sample.args]
+    changed = False
+    for position, argument in enumerate(schema.arguments[: len(given)]):
+        if argument.name not in ("dim", "dim0", "dim1", "dims", "axis") or rank == 0:
+            continue
+        value = given[position]
+        if isinstance(value, int) and not isinstance(value, bool):
+            given[position], changed = _other(value, rank), True
+        elif isinstance(value, (list, tuple)) and value:
+            given[position], changed = [_other(one, rank) for one in value], True
+    if changed:
+        other = answer(
+            found.subject,
+            dtype_name(found.dtype),
+            found.sample.replace(input=given[0], args=tuple(given[1:])),
+        )
+        if other is not None and _same_shapes(other.plain, found.plain):
+            yield other
+
+
+def _other(dim: int, rank: int) -> int:
+    return dim - rank if dim >= 0 else dim + rank
+
+
+def _same_shapes(left: Any, right: Any) -> bool:
+    return [t.shape for t in trees.tensors(left)] == [t.shape for t in trees.tensors(right)]

@@ -1,0 +1,102 @@
+"""The memory layout of one argument at a time does not matter, in any form of an overload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from conformance.checking import trees
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.properties.overloads._answers import (
+    Answer,
+    answer,
+    answers,
+    dtypes,
+    trusts_its_callers,
+)
+from conformance.properties.overloads._changes import in_dimensions
+from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, Laid, forms_of, hold
+from conformance.properties.overloads._layouts import LAYOUTS, channels_last_at_offset, expanded
+from conformance.samples.operators import dtype_name
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
+
+_LIMIT = 2
+#: Tensors of a call that are laid out in turn.
+_TENSORS = 6
+
+
+#: torch's own kernels write bytes beside a strided out= of theirs, and end the process.
+_UNSAFE = ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "upsample_bilinear2d", "upsample_bicubic2d")
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
+    names = dtypes(target, subject)
+    return [name for name in names if name != "uint8"] if subject.name.startswith(_UNSAFE) else names
+
+
+@register(
+    "overload-layouts",
+    subject_kind="overload",
+    statement=(
+        "Gaps, an offset, both, transposed and channels_last memory of one argument, or of what is written, "
+        "change no result, and no memory beside it."
+    ),
+    level="core",
+    applies=applies,
+    modes=("eager",),
+    capabilities=("non_contiguous",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
+    for found in answers(subject, recorder, _LIMIT):
+        tensors = found.sample.tensors()
+        recorder.compared(1)  # the call has an answer; no tensor of it may be able to have another layout
+        for form in forms_of(target, found):
+            for word, layout in LAYOUTS.items():
+                for place in range(min(len(tensors), _TENSORS)):
+                    if layout(torch.empty_like(tensors[place])) is not None:
+                        hold(target, recorder, found, form, Laid(layout, word, place))
+                if form != FUNCTION:
+                    hold(target, recorder, found, form, into=layout)
+        _in_four_dimensions(target, recorder, found)
+        for place in range(min(len(tensors), _TENSORS)):
+            repeated = _rows_alike(found, place)
+            if repeated is not None:
+                for form in forms_of(target, repeated):
+                    if (form, place) != (IN_PLACE, 0):
+                        hold(target, recorder, repeated, form, Laid(expanded, "one row expanded", place))
+
+
+def _in_four_dimensions(target: Target, recorder: Recorder, found: Answer) -> None:
+    """Try channels_last on a call that has no tensor of four dimensions."""
+    if trusts_its_callers(found.subject) or any(tensor.dim() == 4 for tensor in found.sample.tensors()):
+        return
+    deeper = in_dimensions(found, 4)
+    if deeper is None:
+        return
+    for form in forms_of(target, deeper):
+        for place, tensor in enumerate(deeper.sample.tensors()[:_TENSORS]):
+            if tensor.dim() == 4:
+                hold(
+                    target,
+                    recorder,
+                    deeper,
+                    form,
+                    Laid(channels_last_at_offset, "channels_last at an offset", place),
+                )
+
+
+def _rows_alike(found: Answer, place: int) -> Answer | None:
+    """The same call with all rows of one tensor equal to its first; None if the CPU raises for it."""
+    tensor = found.sample.tensors()[place]
+    if expanded(tensor) is None or found.rule.name == "factorisation":
+        return None  # equal rows make a matrix singular
+    alike = tensor[:1].expand(tensor.shape).clone()
+    input, args, kwargs = trees.tree_map(lambda v: alike if v is tensor else v, found.sample.arguments)
+    return answer(
+        found.subject, dtype_name(found.dtype), found.sample.replace(input=input, args=args, kwargs=kwargs)
+    )

@@ -1,0 +1,137 @@
+"""A hundred calls give the same results, keep no memory, and each looks at its own arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from conformance.checking import trees
+from conformance.checking.compare import fact
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.device import memory
+from conformance.model.verdicts import Kind
+from conformance.properties.operators._common import copy_in, run
+from conformance.properties.overloads._answers import Answer, agree, answers, dtypes, same_bits
+from conformance.properties.overloads._changes import again, backwards, mapped
+from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, OUT, as_returned, forms_of, with_outs
+from conformance.samples.kernels import is_view
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
+
+#: Calls of each form: more than the longest period of an error that comes now and then.
+_CALLS = 100
+#: Calls that are looked at for one that is small enough.
+_TRIED = 6
+#: Calls with larger tensors are not repeated so often.
+_LARGEST = 512
+#: Bytes that a hundred calls may keep: a device may set up tables at its first ones.
+_SPARE = 10
+
+
+@register(
+    "overload-repeats",
+    subject_kind="overload",
+    statement=(
+        "A hundred calls give the same results as one, in every form, and leave no memory allocated; a call "
+        "with other values after one of the same sizes gives its own results."
+    ),
+    level="core",
+    applies=dtypes,
+    modes=("eager",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
+    for found in answers(subject, recorder, _TRIED):
+        recorder.compared(1)
+        if trees.numel(found.sample.arguments) + trees.numel(found.plain) > _LARGEST:
+            continue
+        for form in forms_of(target, found):
+            of_form = found.in_place if form == IN_PLACE else found
+            if of_form is not None:
+                _repeat(target, recorder, of_form, form)
+        _others(target, recorder, found)
+        return
+
+
+def _repeat(target: Target, recorder: Recorder, found: Answer, form: str) -> None:
+    """Make calls one after the other and compare their results, fetched together."""
+    copy = copy_in(target, recorder, found.sample)
+    if copy is None or (found.written and form != IN_PLACE):
+        return
+    if form == IN_PLACE and is_view(found.overload.op):
+        return  # it changes sizes and strides, and no memory that could be compared
+    parts = trees.tensors(found.plain)
+    if not all(isinstance(leaf, torch.Tensor) for leaf in trees.leaves(found.plain)):
+        return
+    overload = found.subject.info
+    rows = [
+        torch.empty((_CALLS, *part.shape), dtype=part.dtype, device=target.torch_device).fill_(1)
+        for part in parts
+    ]
+    if form == IN_PLACE:
+        rows[0].copy_(copy.input)
+
+    def calls(_: Any) -> None:
+        for call in range(_CALLS):
+            if form == IN_PLACE:
+                copy.replace(input=rows[0][call]).call(overload.in_place)
+            elif form == OUT:
+                named = {name: row[call] for name, row in zip(overload.outs, rows, strict=True)}
+                with_outs(found.overload.out, copy, named).call(overload.out)
+            else:
+                results = trees.tensors(copy.call(overload.op))
+                for row, result in zip(rows, results, strict=True):
+                    row[call].copy_(result)
+
+    first = run(target, calls, Sample(found.sample.index, None))
+    if not first.ok:
+        return  # another property says so
+    for number, row in enumerate(rows):
+        fetched = row.cpu()
+        # What adds up in no fixed order may differ in its last bits.
+        for call in [0, *(call for call in range(1, _CALLS) if not same_bits(fetched[call], fetched[0]))][:3]:
+            values = [row[call] if i == number else other for i, other in enumerate(parts)]
+            _one_call(target, recorder, found, values, f"call {call} of the {form}")
+    if form == FUNCTION:
+        _keeps_no_memory(target, recorder, found, copy)
+
+
+def _one_call(
+    target: Target, recorder: Recorder, found: Answer, values: list[torch.Tensor], what: str
+) -> None:
+    on_device = [value.to(target.torch_device) for value in values]
+    agree(target, recorder, found, as_returned(found.plain, on_device), what)
+
+
+def _keeps_no_memory(target: Target, recorder: Recorder, found: Answer, copy: Sample) -> None:
+    if not any(t.numel() for t in trees.tensors(found.plain)):
+        return
+    allocated = memory.allocated(target)
+    if allocated is None:
+        return
+
+    def calls(_: Any) -> None:
+        for _ in range(_CALLS // 2):
+            copy.call(found.subject.info.op)
+
+    before = allocated()
+    run(target, calls, Sample(found.sample.index, None))
+    kept = allocated() - before
+    text = f"{_CALLS // 2} calls have kept {kept} bytes of the device's memory."
+    fact(recorder, kept <= _SPARE, Kind.STATE, text, sample=found.sample.index)
+
+
+def _others(target: Target, recorder: Recorder, found: Answer) -> None:
+    """Call with other values of the same sizes, one call after the other."""
+    other = again(found, mapped(found.sample, backwards))
+    if other is None:
+        return
+    for one in (found, other):
+        copy = copy_in(target, recorder, one.sample)
+        if copy is not None:
+            outcome = run(target, found.subject.info.op, copy)
+            if outcome.ok:
+                agree(target, recorder, one, outcome.value, "a call after one of the same sizes")

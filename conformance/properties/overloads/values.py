@@ -1,0 +1,135 @@
+"""NaN, infinities, signed zeros, subnormal numbers and wide integers in every argument."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from conformance.checking import trees
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.properties.overloads._answers import Answer, Comparison, answers, dtypes
+from conformance.properties.overloads._changes import again, seeded, with_tensor
+from conformance.properties.overloads._forms import forms_of, hold
+from conformance.samples.kernels import base_name
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
+
+_LIMIT = 2
+_TENSORS = 4
+
+#: Overloads that move values and compute none.
+_MOVES = re.compile(
+    r"(clone|contiguous|copy|_to_copy|alias|detach|lift\w*|view\w*|_unsafe_view|reshape\w*|expand|permute|transpose"
+    r"|t|squeeze|unsqueeze|slice\w*|select\w*|split\w*|unsafe_\w*|unbind|diagonal\w*|diag_embed|flip|roll|rot90|cat"
+    r"|stack|_stack|gather|take|index|index_select|index_copy|index_fill|masked_fill|masked_scatter|masked_select"
+    r"|where|tril|triu|repeat|unfold|constant_pad_nd|reflection_pad\dd|replication_pad\dd|_chunk_cat|put|fill"
+    r"|pixel_\w+|native_channel_shuffle|im2col|narrow\w*|block_diag|column_stack|\w+_copy)$"
+)
+#: Overloads of integers that compute without reading places from their argument.
+_COUNTS = re.compile(
+    r"(sum|cumsum|amax|amin|max|min|aminmax|any|all|trace|dot|mv|mm|bmm|addmm|addmv|baddbmm)$"
+)
+
+
+#: NaN in their argument leads torch's own kernel out of the memory of its input.
+_UNSAFE = frozenset({"grid_sampler_2d_backward", "grid_sampler_3d_backward"})
+
+
+def applies(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
+    return [] if subject.name in _UNSAFE else dtypes(target, subject)
+
+
+def moves(subject: Subject) -> bool:
+    """Return whether an overload moves values and computes none."""
+    return _MOVES.match(base_name(subject.name)) is not None
+
+
+@register(
+    "overload-values",
+    subject_kind="overload",
+    statement=(
+        "NaN, infinities and subnormal numbers in any argument give what they give on the CPU, and integers "
+        "beyond 2^53 are exact; what moves values keeps every bit, signs of zeros included."
+    ),
+    level="core",
+    applies=applies,
+    modes=("eager",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
+    for found in answers(subject, recorder, _LIMIT):
+        recorder.compared(1)  # the call has an answer; perhaps no argument of it can hold such a value
+        for changed in _with_special_values(target, found):
+            for form in forms_of(target, changed):
+                hold(target, recorder, changed, form)
+
+
+def _with_special_values(target: Target, found: Answer) -> Iterator[Answer]:
+    pointwise = torch.Tag.pointwise in found.overload.op.tags
+    for place, tensor in enumerate(found.sample.tensors()[:_TENSORS]):
+        if tensor.numel() == 0:
+            continue
+        if tensor.is_floating_point():
+            yield from _floating(target, found, place, tensor, pointwise)
+        elif tensor.is_complex() and moves(found.subject):
+            values = _numbers(target, tensor.dtype.to_real())
+            parts = torch.view_as_real(tensor.detach().clone(memory_format=torch.contiguous_format))
+            new = torch.view_as_complex(seeded(parts, range(len(values)), values))
+            yield from _some(again(found, with_tensor(found.sample, place, new), Comparison.BITS))
+        elif tensor.dtype == torch.int64 and (
+            (pointwise and "polynomial" not in found.subject.name)
+            or moves(found.subject)
+            or _COUNTS.match(base_name(found.subject.name))
+        ):
+            if moves(found.subject) and place > 0:
+                continue  # indices
+            wide = seeded(tensor, (0, tensor.numel() // 2 + 1), (2**53 + 1, -(2**53) - 1))
+            yield from _some(again(found, with_tensor(found.sample, place, wide)))
+
+
+def _floating(
+    target: Target, found: Answer, place: int, tensor: torch.Tensor, pointwise: bool
+) -> Iterator[Answer]:
+    values = _numbers(target, tensor.dtype)
+    if moves(found.subject):
+        new = seeded(tensor, range(len(values)), values)
+        yield from _some(again(found, with_tensor(found.sample, place, new), Comparison.BITS))
+    elif pointwise:
+        # One call has room for them all only if the tensor is large enough.
+        for first in range(0, len(values), max(1, tensor.numel())):
+            new = seeded(tensor, range(tensor.numel()), values[first:])
+            changed = again(found, with_tensor(found.sample, place, new))
+            if changed is not None and _is_floating(changed):
+                yield changed
+    else:
+        for value in (float("nan"), float("inf"), float("-inf")):
+            new = seeded(tensor, (tensor.numel() // 2,), (value,))
+            changed = again(found, with_tensor(found.sample, place, new), Comparison.SPECIAL)
+            if changed is not None and _is_floating(changed):
+                yield changed
+
+
+def _numbers(target: Target, dtype: torch.dtype) -> list[float]:
+    numbers = [float("nan"), float("inf"), float("-inf"), -0.0, 0.0]
+    if target.precision != "flush-denormals":
+        info = torch.finfo(dtype)
+        numbers += [float(info.tiny) * float(info.eps) * 3, -float(info.tiny) / 2]
+    return numbers
+
+
+def _some(changed: Answer | None) -> Iterator[Answer]:
+    if changed is not None:
+        yield changed
+
+
+def _is_floating(changed: Answer) -> bool:
+    """Return whether the results can hold such values, or say yes or no to them.
+
+    What a conversion to an integer makes of them is undefined (torch.Tensor.to).
+    """
+    results = trees.tensors(changed.plain)
+    return all(t.is_floating_point() or t.is_complex() or t.dtype == torch.bool for t in results)

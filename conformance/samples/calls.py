@@ -1,0 +1,153 @@
+"""Calls of overloads, recorded on the CPU while operators run on their samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.samples.cache import SubjectCache
+from conformance.samples.copies import Copier, to_host
+from conformance.samples.operators import Sample, SampleSet, dtype_name, dtype_of, evenly, samples_of
+from conformance.subjects.databases import Subject, find
+from conformance.subjects.overloads import function_of, name_of
+
+#: Samples of an operator that are run for their calls.
+_SAMPLES = 8
+#: Calls of an overload that are kept; of one sample at most so many.
+_CALLS = 8
+_OF_ONE_SAMPLE = 2
+#: With so many of one operator no other is asked.
+_ENOUGH = 4
+#: Calls with larger tensors say no more about the overload.
+_LARGEST = 4096
+
+
+class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While active, keeps private copies of the arguments of calls, by the name of their overload.
+
+    Only calls whose tensors are all strided; ``wanted`` names the only overload to keep, None keeps none but
+    counts: ``dtypes`` holds the dtype of the first tensor of every call.
+    """
+
+    def __init__(self, wanted: str | None = None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+        self.dtypes: dict[str, set[str]] = {}
+        self._wanted = wanted
+        self._names: dict[Any, str] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func.namespace == "aten":
+            name = self._names.get(func)
+            if name is None:
+                name = self._names[func] = name_of(function_of(func))
+            self._note(func, name, args, kwargs)
+        return func(*args, **kwargs)
+
+    def _note(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._wanted not in (None, name):
+            return
+        tensors = trees.tensors((args, kwargs))
+        if not all(t.layout is torch.strided and not t.is_quantized and not t.is_nested for t in tensors):
+            return
+        first = next((dtype_name(t.dtype) for t in tensors), None)
+        if first is not None:
+            self.dtypes.setdefault(name, set()).add(first)
+        if self._wanted is None or trees.numel((args, kwargs)) > _LARGEST:
+            return
+        outs = {a.name for a in func._schema.arguments if a.kwarg_only and a.alias_info is not None}
+        if "out" in kwargs or outs & set(kwargs):
+            kwargs = {key: value for key, value in kwargs.items() if key not in outs}
+        self.calls.append(Copier(torch.device("cpu"), check=False).tree((args, kwargs)))
+
+
+def record(
+    operator: Subject, dtype: torch.dtype, sample: Sample, recording: Recording, *, backward: bool
+) -> None:
+    """Run an operator on a copy of a sample, and its backward pass; what raises was still recorded."""
+    host = to_host(sample)
+    try:
+        with torch_private.torch_seeded(0), torch_private.quiet(), recording:
+            if not backward:
+                with torch.no_grad():
+                    host.call(operator.info.op)
+                return
+            results = trees.tensors(host.call(operator.info.op))
+            roots = [t for t in results if t.requires_grad]
+            if roots:
+                torch.autograd.backward(roots, [torch.ones_like(t) for t in roots])
+    except Exception:
+        return
+
+
+_cache: SubjectCache[tuple[str, str], SampleSet] = SubjectCache()
+
+
+def forget() -> None:
+    """Drop all recorded calls (for tests)."""
+    _cache.clear()
+
+
+def calls_of(subject: Subject, dtype: str) -> SampleSet:
+    """Return calls of an overload whose first tensor has a dtype, each of another form, as samples."""
+    return _cache.value(
+        subject.name, ("calls", dtype), lambda: SampleSet(subject.name, _calls(subject, dtype))
+    )
+
+
+def _calls(subject: Subject, dtype: str) -> list[Sample]:
+    found: dict[tuple[Any, ...], Sample] = {}
+    backward = subject.info.backward
+    for name in subject.info.operators:
+        if len(found) >= _ENOUGH:
+            break
+        operator = find("operator", name)
+        if dtype not in {dtype_name(d) for d in _dtypes(operator, backward)}:
+            continue
+        samples = samples_of(operator, dtype_of(dtype), requires_grad=backward)
+        for index in evenly(samples.available, _SAMPLES):
+            recording = Recording(subject.name)
+            record(operator, dtype_of(dtype), samples[index], recording, backward=backward)
+            taken = 0
+            for args, kwargs in recording.calls:
+                if taken == _OF_ONE_SAMPLE or not args:
+                    break
+                sample = Sample(0, args[0], tuple(args[1:]), kwargs)
+                form = _form(sample)
+                if dtype_name(next(iter(sample.tensors())).dtype) == dtype and form not in found:
+                    found[form] = sample
+                    taken += 1
+    ordered = sorted(found.values(), key=_worth, reverse=True)[:_CALLS]
+    return [sample.replace(index=index) for index, sample in enumerate(ordered)]
+
+
+def _dtypes(operator: Subject, backward: bool) -> Any:
+    return (
+        torch_private.backward_dtypes(operator.info)
+        if backward
+        else torch_private.forward_dtypes(operator.info)
+    )
+
+
+def _form(sample: Sample) -> tuple[Any, ...]:
+    words = [
+        tuple(leaf.shape) if isinstance(leaf, torch.Tensor) else repr(leaf)
+        for leaf in trees.leaves(sample.arguments)
+    ]
+    return (*words, *sorted(sample.kwargs))
+
+
+def _worth(sample: Sample) -> tuple[bool, int, int]:
+    """Calls with several elements in several dimensions first; among them those with more arguments."""
+    tensors = sample.tensors()
+    largest = max(tensors, key=lambda t: t.numel())
+    return (
+        largest.numel() > 1 and all(t.numel() for t in tensors),
+        min(largest.dim(), 2),
+        len(tensors),
+    )

@@ -1,0 +1,136 @@
+"""Overloads: the functions of ``torch.ops.aten`` that operators are made of, each with its other forms.
+
+Operators of torch's database reach a device as calls of overloads, most of which have a kernel of their own.
+``overloads.json`` says which operators call which overload on the CPU and in which dtypes;
+``python -m conformance.upkeep.overloads`` writes it. Forms of one call are one
+subject: ``add.Tensor`` stands for ``add.Tensor``, ``add_.Tensor`` and ``add.out``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_FILE = Path(__file__).parent / "overloads.json"
+
+#: Arguments of a factory that its form with ``out=`` takes from there.
+TAKEN_FROM_OUT = ("dtype", "layout", "device", "pin_memory", "memory_format")
+
+
+@dataclasses.dataclass(frozen=True)
+class Overload:
+    """An overload with its forms, and where calls of it come from.
+
+    ``op`` is the function, or the only form that there is; ``in_place`` and ``out`` take the same arguments,
+    the latter with ``outs`` besides. ``operators`` are names of torch's database whose samples call it in one
+    of ``dtypes``, in a backward pass if ``backward`` is true; ``random``: it draws random numbers.
+    """
+
+    op: Any
+    in_place: Any
+    out: Any
+    outs: Sequence[str]
+    operators: Sequence[str]
+    dtypes: Sequence[str]
+    backward: bool
+    random: bool
+
+
+def name_of(op: Any) -> str:
+    """Return ``add.Tensor`` for ``torch.ops.aten.add.Tensor``, ``relu`` for ``aten.relu.default``."""
+    bare = str(op._schema.name).partition("::")[2]
+    return f"{bare}.{op._schema.overload_name}" if op._schema.overload_name else bare
+
+
+def function_of(op: Any) -> Any:
+    """Return the form of an overload that writes no argument; the overload itself if there is none."""
+    schema = op._schema
+    if not any(_is_written(argument) for argument in schema.arguments):
+        return op
+    bare = str(schema.name).partition("::")[2]
+    names = [bare] if bare.endswith("__") else [bare, bare.rstrip("_"), bare.removesuffix("_out")]
+    for candidate in _overloads(names):
+        if any(_is_written(argument) for argument in candidate._schema.arguments):
+            continue
+        if op in (in_place_of(candidate), out_of(candidate)):
+            return candidate
+    return op
+
+
+def in_place_of(op: Any) -> Any:
+    """Return the overload that takes the same arguments and writes its result into the first; None if there
+    is none.
+    """
+    bare = str(op._schema.name).partition("::")[2]
+    wanted = _signature(op._schema.arguments)
+    for candidate in _overloads([bare + "_"]):
+        arguments = candidate._schema.arguments
+        if _signature(arguments) == wanted and arguments and _is_written(arguments[0]):
+            return candidate
+    return None
+
+
+def out_of(op: Any) -> Any:
+    """Return the overload that takes the same arguments and tensors for the results; None if none does."""
+    bare = str(op._schema.name).partition("::")[2]
+    wanted = _without_memory(op._schema.arguments)
+    for candidate in _overloads([bare, bare + "_out"]):
+        arguments = candidate._schema.arguments
+        outs = [argument for argument in arguments if argument.kwarg_only and _is_written(argument)]
+        rest = [argument for argument in arguments if argument not in outs]
+        tensors = all(str(argument.type) == "Tensor" for argument in outs)
+        if outs and tensors and len(outs) == len(op._schema.returns) and _without_memory(rest) == wanted:
+            return candidate
+    return None
+
+
+def out_names(op: Any) -> list[str]:
+    """Return the names of the results that a form with ``out=`` takes."""
+    return [a.name for a in op._schema.arguments if a.kwarg_only and _is_written(a)]
+
+
+def _signature(arguments: Sequence[Any]) -> list[tuple[str, str]]:
+    return [(argument.name, str(argument.type)) for argument in arguments]
+
+
+def _without_memory(arguments: Sequence[Any]) -> list[tuple[str, str]]:
+    return [item for item in _signature(arguments) if item[0] not in TAKEN_FROM_OUT]
+
+
+def _is_written(argument: Any) -> bool:
+    return argument.alias_info is not None and argument.alias_info.is_write
+
+
+def _overloads(names: Sequence[str]) -> Iterator[Any]:
+    for name in dict.fromkeys(names):
+        packet: Any = getattr(torch.ops.aten, name, None)
+        for overload in [] if packet is None or not hasattr(packet, "overloads") else packet.overloads():
+            yield getattr(packet, overload)
+
+
+@functools.cache
+def table() -> dict[str, Overload]:
+    """Return the overloads that the installed torch has, by name."""
+    found = {}
+    for name, row in json.loads(_FILE.read_text()).items():
+        bare, _, overload = name.partition(".")
+        op = getattr(getattr(torch.ops.aten, bare, None), overload or "default", None)
+        if op is not None:
+            out = out_of(op)
+            found[name] = Overload(
+                op,
+                in_place_of(op),
+                out,
+                () if out is None else tuple(out_names(out)),
+                row["operators"],
+                row["dtypes"],
+                row["backward"],
+                torch.Tag.nondeterministic_seeded in op.tags,
+            )
+    return found

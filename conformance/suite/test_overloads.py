@@ -1,0 +1,5 @@
+"""Every property of overloads over every overload."""
+
+from conformance.suite import cases
+
+test_overloads = cases("overload")

@@ -1,0 +1,122 @@
+"""``python -m conformance.upkeep.overloads``: writes which operators call which overloads in which dtypes."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import json
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from conformance import torch_private
+from conformance.oracle import promises
+from conformance.samples.calls import Recording, record
+from conformance.samples.kernels import base_name
+from conformance.samples.operators import dtype_name, evenly, samples_of
+from conformance.subjects import overloads
+from conformance.subjects.databases import Subject, subjects
+
+#: Operators that are named for one overload: the fewest that show all of its dtypes, and these at least.
+_OPERATORS = 2
+_SAMPLES = 8
+
+#: The CPU's own ways, which no other device has to know.
+_OF_THE_CPU = re.compile("mkldnn|_for_cpu|_cpu$|quantized|fbgemm")
+#: Memory that nothing has written, and what changes a tensor's memory rather than its values.
+_ABOUT_MEMORY = re.compile(
+    r"(new_)?empty(_like|_strided|_permuted|_quantized)?$|resize|set_|_?as_strided|_reshape_alias|unfold_backward"
+)
+#: Values that documentation leaves free: order among equals, signs and phases of factors.
+_FREE = re.compile(
+    r"sort$|topk$|kthvalue$|mode$|median$|nanmedian$|cummax$|cummin$|_?unique\w*$|\w*max_pool\d?d?(_with_indices)?$"
+    r"|_?linalg_(svd|eigh|eig|eigvals|qr|lu|lu_factor|lu_factor_ex|ldl_factor_ex)$|geqrf$|_linalg_check_errors$"
+)
+
+
+def calls() -> Iterator[tuple[Subject, bool, dict[str, set[str]]]]:
+    """Yield for each operator, without and with its backward pass, the dtypes of its calls by overload."""
+    for operator in subjects("operator"):
+        if promises.promise_of(operator.name) is not None:
+            continue
+        for backward in (False, True):
+            able = (
+                torch_private.backward_dtypes(operator.info)
+                if backward
+                else torch_private.forward_dtypes(operator.info)
+            )
+            if backward and not operator.info.supports_autograd:
+                continue
+            found: dict[str, set[str]] = {}
+            for dtype in able:
+                try:
+                    samples = samples_of(operator, dtype, requires_grad=backward)
+                except Exception:
+                    continue
+                for index in evenly(samples.available, _SAMPLES):
+                    recording = Recording()
+                    record(operator, dtype, samples[index], recording, backward=backward)
+                    for name, dtypes in recording.dtypes.items():
+                        found.setdefault(name, set()).update(dtypes & {dtype_name(dtype)})
+            yield operator, backward, found
+
+
+def _kept(name: str) -> bool:
+    bare, _, overload = name.partition(".")
+    op = getattr(getattr(torch.ops.aten, bare), overload or "default")
+    base = base_name(name)
+    if _OF_THE_CPU.search(bare) or _ABOUT_MEMORY.match(base) or _FREE.match(base):
+        return False
+    returns = [str(one.type) for one in op._schema.returns]
+    return bool(returns) and all("Tensor" in text for text in returns)
+
+
+def _rank(name: str, counts: dict[str, int], key: tuple[str, bool]) -> tuple[bool, bool, int, str]:
+    """Operators of the overload's own name first, then those that call the fewest others."""
+    operator = key[0].replace(".", "_")
+    base = base_name(name)
+    alike = operator.removeprefix("nn_functional_").removeprefix("special_") == base or operator == base
+    return not alike, base not in operator, counts[key[0]], key[0]
+
+
+def table() -> dict[str, Any]:
+    """Return by overload its operators, its dtypes, and whether only backward passes call it."""
+    sources: dict[str, dict[tuple[str, bool], set[str]]] = collections.defaultdict(dict)
+    counts: dict[str, int] = {}
+    for operator, backward, found in calls():
+        counts[operator.name] = len(found)
+        for name, dtypes in found.items():
+            if dtypes:
+                sources[name][operator.name, backward] = dtypes
+    rows = {}
+    for name, by_operator in sorted(sources.items()):
+        if not _kept(name):
+            continue
+        only_backward = all(backward for _, backward in by_operator)
+        known = {key: value for key, value in by_operator.items() if key[1] == only_backward}
+        ordered = sorted(known, key=functools.partial(_rank, name, counts))
+        seen: set[str] = set()
+        operators: list[str] = []
+        for key in ordered:
+            if len(operators) < _OPERATORS or not known[key] <= seen:
+                operators.append(key[0])
+                seen |= known[key]
+        rows[name] = {"operators": operators, "dtypes": sorted(seen), "backward": only_backward}
+    return rows
+
+
+def main() -> int:
+    """Write the table of the installed torch."""
+    rows = table()
+    overloads._FILE.write_text(
+        "{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in rows.items()) + "\n}\n"
+    )
+    print(f"{len(rows)} overloads")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

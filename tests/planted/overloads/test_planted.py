@@ -1,0 +1,85 @@
+"""Every property of overloads goes red for the wrong kernels planted for it, and is green without."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+
+from conformance.checking.recorder import Recorder
+from conformance.device import memory
+from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
+from conformance.properties.overloads import _answers
+from conformance.properties.registry import find, properties
+from conformance.subjects import databases
+from conformance.subjects.databases import Subject
+from conformance.target import file as target_file
+from tests.planted.overloads import faults as planted
+
+
+def checked(name: str, subject: Subject, dtype: str) -> Result:
+    entry = find("overload", name)
+    target = target_file.load("cpu").target("eager")
+    assert dtype in entry.applies(target, subject)
+    recorder = Recorder(ResultId(CaseId(name, subject.name), dtype), seed=0)
+    entry.check(target, subject, recorder)
+    return recorder.result()
+
+
+@pytest.mark.parametrize("fault", planted.FAULTS, ids=lambda fault: fault.name)
+def test_red_with_the_fault(fault: planted.Fault) -> None:
+    result = checked(fault.property, planted.broken(fault), fault.dtype)
+    assert result.verdict is Verdict.FAIL
+    assert fault.kind in {failure.kind for failure in result.failures}, result.failures
+
+
+@pytest.mark.parametrize(
+    "place", sorted({(fault.property, fault.overload, fault.dtype) for fault in planted.FAULTS}), ids="-".join
+)
+def test_green_without(place: tuple[str, str, str]) -> None:
+    name, overload, dtype = place
+    result = checked(name, databases.find("overload", overload), dtype)
+    assert result.verdict is Verdict.PASS, result.failures
+
+
+def test_every_property_has_a_fault() -> None:
+    planted_for = {fault.property for fault in planted.FAULTS}
+    assert {entry.name for entry in properties("overload")} == planted_for
+
+
+def test_memory_that_calls_keep_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[torch.Tensor] = []
+    monkeypatch.setattr(memory, "allocated", lambda target: lambda: sum(t.nbytes for t in kept))
+    whole = databases.find("overload", "relu")
+    assert checked("overload-repeats", whole, "float32").verdict is Verdict.PASS
+
+    def op(x: Any) -> Any:
+        kept.append(torch.empty_like(x))
+        return whole.info.op(x)
+
+    leaking = Subject("overload", "relu", dataclasses.replace(whole.info, op=op))
+    result = checked("overload-repeats", leaking, "float32")
+    assert [failure.kind for failure in result.failures] == [Kind.STATE]
+
+
+def test_nothing_is_held_that_the_cpu_does_not_keep_to() -> None:
+    # torch's own kernel writes a strided out= of im2col as if it were dense (docs/upstream.md).
+    result = checked("overload-layouts", databases.find("overload", "im2col"), "float32")
+    assert result.verdict is Verdict.PASS
+    assert any("the CPU does not keep to this itself" in note for note in result.notes)
+
+
+def test_an_answer_that_depends_on_old_memory_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = databases.find("overload", "relu")
+    sample = next(iter(_answers.answers(subject, _recorder(), 1))).sample
+    found = _answers.answer(subject, "float32", sample)
+    assert found is not None
+    assert _answers.reproducible(found)
+    found.plain = torch.empty_like(found.plain).fill_(5)
+    assert not _answers.reproducible(found)
+
+
+def _recorder() -> Recorder:
+    return Recorder(ResultId(CaseId("overload-forms", "relu"), "float32"), seed=0)
