@@ -256,3 +256,15 @@ def same_nesting(
     got, want = len(list(trees.leaves(actual))), len(list(trees.leaves(expected)))
     text = f"{what} has {got} parts, expected {want}."
     return fact(recorder, got == want, Kind.METADATA, text, sample=sample)
+
+
+def same_bits(left: torch.Tensor, right: torch.Tensor, *, zeros: bool = False) -> bool:
+    """Return whether two host tensors of one shape and dtype hold the same; ``zeros``: with their signs."""
+    if left.dtype == torch.complex32:
+        left, right = torch.view_as_real(left), torch.view_as_real(right)
+    if not zeros and torch.equal(left, right):
+        return True
+    if not (left.is_floating_point() or left.is_complex()) or left.numel() == 0:
+        return zeros and torch.equal(left, right)
+    one, other = left.contiguous().view(-1), right.contiguous().view(-1)
+    return torch.equal(one.view(torch.uint8), other.view(torch.uint8))

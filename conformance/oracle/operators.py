@@ -9,8 +9,10 @@ by half a unit of the dtype (``spread``, see :mod:`conformance.checking.toleranc
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -30,24 +32,35 @@ from conformance.subjects.databases import Subject, find
 RECOMPUTED = 50
 
 
+@dataclasses.dataclass(frozen=True)
+class Raised:
+    """The values of a call in raised precision (``values``), and the ``spread`` of each of its tensors.
+
+    ``values`` have the nesting and shapes of the call's own result with float64 or complex128 leaves; they
+    are that result if the rule asks for the same dtype or float64 is refused. ``is_wider`` says that they
+    have more digits than the result. Spreads are float64 tensors of the tensors' shapes, or None.
+    """
+
+    values: Any
+    spread: list[torch.Tensor | None]
+    is_wider: bool = False
+
+
 @dataclasses.dataclass
 class Expected:
     """The CPU's values for one sample. If it raised, ``error`` is set and the rest is None.
 
-    ``plain`` has the dtype of the call. ``precise`` has the nesting and shapes of ``plain`` with float64 or
-    complex128 leaves; it is ``plain`` itself if the rule asks for the same dtype or float64 is refused.
-    ``spread`` holds for each tensor a float64 tensor of its shape, or None. ``elements`` is the number of
-    elements of the largest input, ``computed`` the coarsest floating dtype that took part.
+    ``plain`` has the dtype of the call. ``elements`` is the number of elements of the largest input,
+    ``computed`` the coarsest floating dtype that took part. ``raise_precision`` computes what costs most and
+    is not always needed.
     """
 
     plain: Any = None
-    precise: Any = None
-    spread: list[torch.Tensor | None] = dataclasses.field(default_factory=list)
     error: Exception | None = None
     elements: int = 1
     computed: torch.dtype = torch.float32
-    raised_precision: bool = False
     uninitialised: bool = False
+    raise_precision: Callable[[], Raised] | None = None
     #: Which tensors of the arguments the call writes, counted as ``Sample.tensors`` does.
     written: frozenset[int] = frozenset()
 
@@ -55,6 +68,27 @@ class Expected:
     def ok(self) -> bool:
         """True if the CPU raised nothing."""
         return self.error is None
+
+    @functools.cached_property
+    def _raised(self) -> Raised:
+        if self.raise_precision is not None:
+            return self.raise_precision()
+        return Raised(self.plain, [None] * len(trees.tensors(self.plain)))
+
+    @property
+    def precise(self) -> Any:
+        """The values in raised precision."""
+        return self._raised.values
+
+    @property
+    def spread(self) -> list[torch.Tensor | None]:
+        """The spread of each tensor."""
+        return self._raised.spread
+
+    @property
+    def raised_precision(self) -> bool:
+        """True if ``precise`` has more digits than ``plain``."""
+        return self._raised.is_wider
 
 
 def _detached(tree: Any) -> Any:
@@ -100,14 +134,17 @@ def compute(
         except Exception as error:
             return Expected(error=error)
     elements = max([1, *(t.numel() for t in sample.tensors())])
-    expected = Expected(plain=plain, precise=plain, elements=elements, computed=coarsest(sample, dtype))
+    expected = Expected(plain=plain, elements=elements, computed=coarsest(sample, dtype))
     expected.uninitialised = promises.is_uninitialised(subject.name)
     expected.written = written_places(sample, host)
-    expected.spread = [None] * len(trees.tensors(plain))
     if not _has_floating_result(plain) or applied.exact or promises.free_of_values(subject.name, sample):
         return expected
-    with surroundings(torch.float64, seed):
-        _raise_precision(expected, info, sample, dtype, applied, seed)
+
+    def raise_precision() -> Raised:
+        with surroundings(torch.float64, seed):
+            return _raised_precision(plain, info, sample, dtype, applied, seed)
+
+    expected.raise_precision = raise_precision
     return expected
 
 
@@ -121,21 +158,20 @@ def written_places(before: Sample, after: Sample) -> frozenset[int]:
     )
 
 
-def _raise_precision(
-    expected: Expected, info: Any, sample: Sample, dtype: torch.dtype, applied: Rule, seed: int
-) -> None:
-    precise = expected.plain
+def _raised_precision(
+    plain: Any, info: Any, sample: Sample, dtype: torch.dtype, applied: Rule, seed: int
+) -> Raised:
+    precise, wider = plain, False
     if applied.oracle == "float64":
         try:
             raised = _detached(call(info, to_host(sample, UP)))
         except Exception:
             raised = None
-        if raised is None or not _same_nesting(raised, expected.plain):
-            return
+        if raised is None or not _same_nesting(raised, plain):
+            return Raised(plain, [None] * len(trees.tensors(plain)))
         precise = raised
-        expected.raised_precision = dtype not in (torch.float64, torch.complex128)
-    expected.precise = precise
-    expected.spread = spread_of(info, sample, precise, dtype, seed, applied)
+        wider = dtype not in (torch.float64, torch.complex128)
+    return Raised(precise, spread_of(info, sample, precise, dtype, seed, applied), wider)
 
 
 def _has_floating_result(tree: Any) -> bool:

@@ -10,10 +10,12 @@ import sys
 import time
 from pathlib import Path
 
+import torch
+
 from conformance.errors import UsageError
 from conformance.plan import selection
 from conformance.plan.request import Request
-from conformance.power import campaign, catalogue, score
+from conformance.power import campaign, catalogue, page, sample, score
 from conformance.power.faults import Fault
 from conformance.power.learning import learn, reach
 from conformance.power.pool import Pool
@@ -44,12 +46,26 @@ def main() -> int:
     parser.add_argument(
         "-k", dest="select", metavar="EXPR", help="only these results, as 'conformance run -k'"
     )
+    parser.add_argument(
+        "--sample",
+        action="store_true",
+        help=f"only the {sample.COUNT} mutants of the committed sample, each on the result that killed it",
+    )
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="write the score as a page of documentation"
+    )
+    parser.add_argument(
+        "--write-sample", action="store_true", help="write the sample anew from what this run killed"
+    )
     options = parser.parse_args()
     try:
         return _run(options)
     except UsageError as error:
         print(f"conformance.power: {error}", file=sys.stderr)
         return exit_codes.USAGE
+    except RuntimeError as error:
+        print(f"conformance.power: {error}; what is done is kept, run it again to go on", file=sys.stderr)
+        return exit_codes.INCOMPLETE
     except KeyboardInterrupt:
         print("conformance.power: stopped by the user; run it again to go on", file=sys.stderr)
         return exit_codes.INCOMPLETE
@@ -77,6 +93,8 @@ def _run(options: argparse.Namespace) -> int:
         process_environment.variables(request, options.mode),
     )
     try:
+        if options.sample:
+            return _sample(pool, options.mode)
         learned = learn(pool, folder / "learned.jsonl", select, options.select or "")
         print(f"{len(learned.lessons)} results, {time.monotonic() - started:.0f} s", flush=True)
         faults = learned.faults
@@ -93,11 +111,36 @@ def _run(options: argparse.Namespace) -> int:
     finally:
         pool.close()
     tallies = score.count(outcomes, learned, calls)
+    if options.write_sample:
+        sample.choose(outcomes, ".".join(torch.__version__.split(".")[:2]), options.mode).write()
+    if options.page is not None:
+        title = (
+            f"Target {options.target} in mode {options.mode}, torch {torch.__version__}: {len(mutants)} "
+            f"mutants of {len(learned.places())} places against {len(learned.lessons)} results"
+        )
+        options.page.write_text(page.markdown(title, tallies, outcomes, calls))
     record = {kind: dataclasses.asdict(tally) for kind, tally in tallies.items()}
     (folder / "score.json").write_text(json.dumps({"digest": digest, "kinds": record}, indent=1) + "\n")
     print(score.text(tallies))
     print(f"{time.monotonic() - started:.0f} s; outcomes: {folder / 'outcomes.jsonl'}")
     return exit_codes.OK
+
+
+def _sample(pool: Pool, mode: str) -> int:
+    known = sample.Sample.read()
+    if (mode, *torch.__version__.split(".")[:2]) != (known.mode, *known.torch.split(".")):
+        raise UsageError(
+            f"the sample is of mode {known.mode} and torch {known.torch}; run the whole catalogue"
+        )
+    started = time.monotonic()
+    outcomes = sample.run(pool, known)
+    alive = [outcome for outcome in outcomes if outcome.fate != campaign.Fate.KILLED.value]
+    for outcome in alive:
+        print(f"{outcome.mutant} is {outcome.fate}: {known.killers[outcome.mutant]} killed it before")
+    print(f"{len(outcomes) - len(alive)} of {len(outcomes)} killed, {time.monotonic() - started:.0f} s")
+    if len(outcomes) < len(known.killers):
+        return exit_codes.INCOMPLETE
+    return exit_codes.UNEXPECTED if alive else exit_codes.OK
 
 
 if __name__ == "__main__":

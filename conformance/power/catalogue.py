@@ -37,15 +37,3 @@ def confined(fault: Fault, calls: Mapping[tuple[str, str], Set[str]]) -> Fault:
     if number % 2 == 0 or not dtypes:
         return fault
     return dataclasses.replace(fault, dtype=dtypes[number // 2 % len(dtypes)])
-
-
-def cannot_apply(fault: Fault, calls: Mapping[tuple[str, str], Set[str]]) -> str | None:
-    """Return why a fault means nothing at its place, None if it does.
-
-    The rules go by the kind of values that a place takes and returns; which these are was learned from calls
-    in all dtypes that torch's databases list.
-    """
-    need = kinds.NEEDS.get(fault.kind)
-    if need is not None and (fault.place, "called") in calls and (fault.place, need) not in calls:
-        return f"the kind needs a place that is called and {need.replace('-', ' ')}"
-    return None

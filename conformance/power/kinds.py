@@ -77,6 +77,11 @@ KINDS: Mapping[str, str] = {
 _NO_OPTIONS = ("Generator", "Optional[Generator]", "Device", "Optional[Device]", "Layout")
 _ABOUT_TENSORS = ("dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking")
 
+#: Names of arguments whose integers are places in another one, or a number of elements.
+_PLACES = re.compile(
+    r"ind(ices|ex)|target$|offset|bag_size|maximum_indices|.*mask$|lengths|pivots|condition|sorter"
+)
+
 #: What is learned of the calls of a place besides conditions, in the order of the interposer's numbers.
 QUESTIONS = ("called", "returns-floating", "returns-bool", "takes-int64")
 
@@ -245,7 +250,8 @@ def _of_arguments(place: str, shape: Shape, add: _Add) -> None:
             add("expanded-ignored", argument)
             for kind in ("", "and-strides-", "in-channels-last-", "in-other-rank-"):
                 add(f"offset-{kind}ignored", argument)
-            add("int-53-bits", argument)
+            if not _PLACES.match(shape.arguments[argument].name):
+                add("int-53-bits", argument)
         if len(shape.tensors) > 1 and str(shape.arguments[shape.tensors[1]].type) == "Tensor":
             add("swapped-arguments", shape.tensors[0], shape.tensors[1])
         if shape.tensors and _SUMMING.match(place.split("::")[1].partition(".")[0]):

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Set
 
 from conformance.model.vocabulary import LEVELS
-from conformance.power import catalogue
+from conformance.power import excuses
 from conformance.power.campaign import Fate, Outcome
 from conformance.power.faults import Fault
 from conformance.power.learning import Learned
@@ -41,11 +41,11 @@ def count(
     for outcome in outcomes:
         fault = Fault.parse(outcome.mutant)
         for tally in (tallies["all"], tallies.setdefault(fault.kind, Tally())):
-            if outcome.fate == Fate.ASLEEP.value and catalogue.cannot_apply(fault, calls):
-                tally.excused += 1
-            elif outcome.fate == Fate.KILLED.value:
+            if outcome.fate == Fate.KILLED.value:
                 tally.killed += 1
                 tally.levels[LEVELS[level_of[outcome.killer]] if outcome.killer else LEVELS[-1]] += 1
+            elif excuses.reason(fault, outcome.fate, calls) is not None:
+                tally.excused += 1
             elif outcome.fate == Fate.SURVIVED.value:
                 tally.survived += 1
             else:

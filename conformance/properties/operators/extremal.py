@@ -63,6 +63,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         outcome = run(target, subject.info.op, copy)
         if outcome.ok:
-            compare_result(target, recorder, subject, sample, outcome.value, want)
+            compare_result(target, recorder, subject, sample, outcome.value, want, bits=True)
         else:
             failed_call(target, recorder, sample, outcome)

@@ -57,7 +57,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         outcome = run(target, subject.info.op, copy)
         if want.ok and outcome.ok:
-            compare_result(target, recorder, subject, sample, outcome.value, want)
+            compare_result(target, recorder, subject, sample, outcome.value, want, bits=True)
             _shape(recorder, sample, outcome.value)
         elif want.ok:
             failed_call(target, recorder, sample, outcome)

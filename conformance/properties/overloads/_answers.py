@@ -13,7 +13,14 @@ import torch
 
 from conformance import torch_private
 from conformance.checking import trees
-from conformance.checking.compare import compare_metadata, compare_values, fact, on_host, same_nesting
+from conformance.checking.compare import (
+    compare_metadata,
+    compare_values,
+    fact,
+    on_host,
+    same_bits,
+    same_nesting,
+)
 from conformance.checking.invocation import attempt, report_error
 from conformance.checking.recorder import Recorder
 from conformance.checking.tolerances import EXACT, Rule, rule
@@ -279,15 +286,3 @@ def _special(recorder: Recorder, found: Answer, got: torch.Tensor, want: torch.T
     text = f"{what} is {got[place].item()!r} at {list(place)}, expected {want[place].item()!r}."
     recorder.fail(Kind.VALUE, text, sample=found.sample.index)
     return False
-
-
-def same_bits(left: torch.Tensor, right: torch.Tensor, *, zeros: bool = False) -> bool:
-    """Return whether two host tensors of one shape and dtype hold the same; ``zeros``: with their signs."""
-    if left.dtype == torch.complex32:
-        left, right = torch.view_as_real(left), torch.view_as_real(right)
-    if not zeros and torch.equal(left, right):
-        return True
-    if not (left.is_floating_point() or left.is_complex()) or left.numel() == 0:
-        return zeros and torch.equal(left, right)
-    one, other = left.contiguous().view(-1), right.contiguous().view(-1)
-    return torch.equal(one.view(torch.uint8), other.view(torch.uint8))

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import torch
 
 from conformance.checking import trees
-from conformance.checking.compare import fact, on_host
+from conformance.checking.compare import fact, on_host, same_bits
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import copy_in, failed_call, run
 from conformance.properties.operators._distributions import generators_restored
-from conformance.properties.overloads._answers import Answer, answers, calls_in, same_bits
+from conformance.properties.overloads._answers import Answer, answers, calls_in
 from conformance.properties.overloads._changes import mapped
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, forms_of
 from conformance.subjects.databases import Subject

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 from conformance.checking import trees
-from conformance.checking.compare import fact
+from conformance.checking.compare import fact, same_bits
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.device import memory
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import copy_in, run
-from conformance.properties.overloads._answers import Answer, agree, answers, dtypes, same_bits
+from conformance.properties.overloads._answers import Answer, agree, answers, dtypes
 from conformance.properties.overloads._changes import again, backwards, mapped
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, OUT, as_returned, forms_of, with_outs
 from conformance.samples.kernels import is_view

@@ -48,7 +48,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     grown = False
     for found in answers(subject, recorder, _LIMIT):
-        for changed in [*_ranks(found), *_scalars(found), *_empty(found)]:
+        for changed in [*_ranks(found), *scalars(found), *_empty(found)]:
             for form in forms_of(target, changed):
                 hold(target, recorder, changed, form)
         if not grown:
@@ -66,7 +66,8 @@ def _ranks(found: Answer) -> Iterator[Answer]:
             yield deeper
 
 
-def _scalars(found: Answer) -> Iterator[Answer]:
+def scalars(found: Answer) -> Iterator[Answer]:
+    """Yield the answer to the call with scalars for its tensors, if the CPU takes it and it has others."""
     if all(tensor.dim() == 0 or tensor.numel() == 0 for tensor in found.sample.tensors()):
         return
     changed = reshaped(

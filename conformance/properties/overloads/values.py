@@ -43,9 +43,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     return [] if subject.name in _UNSAFE else dtypes(target, subject)
 
 
-def moves(subject: Subject) -> bool:
-    """Return whether an overload moves values and computes none."""
-    return _MOVES.match(base_name(subject.name)) is not None
+def moves(name: str) -> bool:
+    """Return whether an overload of that name, without a suffix, moves values and computes none."""
+    return _MOVES.match(name) is not None
 
 
 @register(
@@ -63,29 +63,30 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     for found in answers(subject, recorder, _LIMIT):
         recorder.compared(1)  # the call has an answer; perhaps no argument of it can hold such a value
-        for changed in _with_special_values(target, found):
+        for changed in with_special_values(target, found):
             for form in forms_of(target, changed):
                 hold(target, recorder, changed, form)
 
 
-def _with_special_values(target: Target, found: Answer) -> Iterator[Answer]:
+def with_special_values(target: Target, found: Answer) -> Iterator[Answer]:
+    """Yield the answers to a call with special values in one argument after the other."""
     pointwise = torch.Tag.pointwise in found.overload.op.tags
     for place, tensor in enumerate(found.sample.tensors()[:_TENSORS]):
         if tensor.numel() == 0:
             continue
         if tensor.is_floating_point():
             yield from _floating(target, found, place, tensor, pointwise)
-        elif tensor.is_complex() and moves(found.subject):
+        elif tensor.is_complex() and moves(base_name(found.subject.name)):
             values = _numbers(target, tensor.dtype.to_real())
             parts = torch.view_as_real(tensor.detach().clone(memory_format=torch.contiguous_format))
             new = torch.view_as_complex(seeded(parts, range(len(values)), values))
             yield from _some(again(found, with_tensor(found.sample, place, new), Comparison.BITS))
         elif tensor.dtype == torch.int64 and (
             (pointwise and "polynomial" not in found.subject.name)
-            or moves(found.subject)
+            or moves(base_name(found.subject.name))
             or _COUNTS.match(base_name(found.subject.name))
         ):
-            if moves(found.subject) and place > 0:
+            if moves(base_name(found.subject.name)) and place > 0:
                 continue  # indices
             wide = seeded(tensor, (0, tensor.numel() // 2 + 1), (2**53 + 1, -(2**53) - 1))
             yield from _some(again(found, with_tensor(found.sample, place, wide)))
@@ -95,7 +96,7 @@ def _floating(
     target: Target, found: Answer, place: int, tensor: torch.Tensor, pointwise: bool
 ) -> Iterator[Answer]:
     values = _numbers(target, tensor.dtype)
-    if moves(found.subject):
+    if moves(base_name(found.subject.name)):
         new = seeded(tensor, range(len(values)), values)
         yield from _some(again(found, with_tensor(found.sample, place, new), Comparison.BITS))
     elif pointwise:
@@ -114,9 +115,10 @@ def _floating(
 
 
 def _numbers(target: Target, dtype: torch.dtype) -> list[float]:
-    numbers = [float("nan"), float("inf"), float("-inf"), -0.0, 0.0]
+    info = torch.finfo(dtype)
+    all_digits = 2 / float(info.eps) - 1
+    numbers = [float("nan"), float("inf"), float("-inf"), -0.0, 0.0, all_digits, -all_digits]
     if target.precision != "flush-denormals":
-        info = torch.finfo(dtype)
         numbers += [float(info.tiny) * float(info.eps) * 3, -float(info.tiny) / 2]
     return numbers
 

@@ -33,14 +33,3 @@ def test_a_fault_of_floating_results_is_confined_to_calls_that_have_one() -> Non
     calls = {("aten::a", "called"): {"int64", "float32"}, ("aten::a", "returns-floating"): {"float32"}}
     confined = [catalogue.confined(Fault("aten::a", "nan-lost", value=value), calls) for value in range(50)]
     assert {fault.dtype for fault in confined} == {None, "float32"}
-
-
-def test_a_fault_of_bool_results_means_nothing_where_none_is_returned() -> None:
-    calls = {("aten::a", "called"): {"float32"}, ("aten::a", "returns-floating"): {"float32"}}
-    assert catalogue.cannot_apply(Fault("aten::a", "bool-byte"), calls) is not None
-    assert catalogue.cannot_apply(Fault("aten::a", "nan-lost"), calls) is None
-    assert catalogue.cannot_apply(Fault("aten::a", "last-element"), calls) is None
-
-
-def test_a_place_that_is_never_called_excuses_nothing() -> None:
-    assert catalogue.cannot_apply(Fault("aten::a", "bool-byte"), {}) is None

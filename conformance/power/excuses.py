@@ -1,0 +1,145 @@
+"""The rules by which a mutant says nothing about the suite, each with its reason.
+
+A rule goes by schemas, by documentation, or by what the CPU answers to the calls that the suite knows of the
+place and to those made of them; never by a single mutant.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Set
+
+import torch
+
+from conformance.checking import trees
+from conformance.oracle import promises
+from conformance.power import kinds
+from conformance.power.campaign import Fate
+from conformance.power.faults import Fault
+from conformance.properties.overloads import shapes, values
+from conformance.properties.overloads._answers import Answer, answer
+from conformance.properties.overloads._changes import in_dimensions
+from conformance.samples.calls import calls_of
+from conformance.samples.kernels import base_name
+from conformance.subjects import overloads
+from conformance.subjects.databases import Subject, find
+from conformance.target import file as target_file
+
+#: Kinds of faults of values in a result; a place whose values are free cannot have them.
+OF_VALUES = frozenset(
+    {
+        *("last-element", "tail-of-16", "above-size", "scalar-only", "rank", "nan-lost", "infinity-lost"),
+        *("signed-zero-lost", "subnormal-flushed", "low-precision", "bool-byte", "stale-result", "flaky"),
+        *("empty-input",),
+    }
+)
+#: Calls of a place that are looked at, and dtypes if the mutant names none.
+_CALLS = 6
+_DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
+
+
+def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -> str | None:
+    """Return why a mutant that was not killed says nothing, None if it does.
+
+    ``calls`` holds what was learned of the calls of each place: the dtypes for which the answer to a question
+    of :data:`conformance.power.kinds.QUESTIONS` is yes.
+    """
+    base = base_name(fault.place)
+    if fault.kind in OF_VALUES and promises.is_uninitialised(base.rstrip("_")):
+        return "the values of the result are free"
+    if fault.kind == "signed-zero-lost" and not values.moves(base):
+        return "no document promises the sign of a zero that is computed"
+    if fate != Fate.ASLEEP.value:
+        return None
+    need = kinds.NEEDS.get(fault.kind)
+    if need is not None and (fault.place, "called") in calls and (fault.place, need) not in calls:
+        return f"the kind needs a place that is called and {need.replace('-', ' ')}"
+    subject = subject_of(fault.place)
+    if subject is None:
+        return None
+    if fault.kind == "empty-input" and torch.Tag.pointwise in subject.info.op.tags:
+        return "the result of nothing has no elements"
+    if fault.kind == "rank" and not _takes(subject, fault.dtype, functools.partial(_in_rank, fault.value)):
+        return f"the CPU takes no tensor of {fault.value} dimensions in any call that the suite can make"
+    if fault.kind == "scalar-only" and not _takes(subject, fault.dtype, _of_scalars):
+        return "the CPU takes no call of scalars alone that the suite can make"
+    if fault.kind == "int-53-bits" and not _takes(subject, "int64", functools.partial(_has_int64, fault)):
+        return "no call that the suite can make has an int64 tensor there"
+    if fault.kind in _VALUES and not _returns(subject, fault.dtype, fault.kind):
+        return "the CPU returns no such value for any special value in any argument"
+    return None
+
+
+@functools.cache
+def subject_of(place: str) -> Subject | None:
+    """Return the subject whose forms a place is one of; None if there is none."""
+    namespace, _, name = place.partition("::")
+    bare, _, overload = name.partition(".")
+    op = getattr(getattr(getattr(torch.ops, namespace), bare), overload or "default")
+    known = overloads.name_of(overloads.function_of(op))
+    return find("overload", known) if known in overloads.table() else None
+
+
+@functools.cache
+def _answers(subject: Subject, dtype: str | None) -> tuple[Answer, ...]:
+    names = [dtype] if dtype is not None else [name for name in _DTYPES if name in subject.info.dtypes]
+    found = []
+    for name in names:
+        samples = calls_of(subject, name)
+        for index in range(min(samples.available, _CALLS)):
+            one = answer(subject, name, samples[index])
+            if one is not None:
+                found.append(one)
+    return tuple(found)
+
+
+def _takes(subject: Subject, dtype: str | None, of: Callable[[Answer], bool]) -> bool:
+    return any(of(found) for found in _answers(subject, dtype))
+
+
+def _in_rank(rank: int, found: Answer) -> bool:
+    return any(t.dim() == rank for t in found.sample.tensors()) or in_dimensions(found, rank) is not None
+
+
+def _has_int64(fault: Fault, found: Answer) -> bool:
+    given = [found.sample.input, *found.sample.args]
+    there = given[fault.position] if fault.position < len(given) else None
+    return isinstance(there, torch.Tensor) and there.dtype == torch.int64
+
+
+def _of_scalars(found: Answer) -> bool:
+    tensors = found.sample.tensors()
+    return all(t.dim() == 0 for t in tensors) or any(
+        all(t.dim() == 0 for t in changed.sample.tensors()) for changed in shapes.scalars(found)
+    )
+
+
+def _returns(subject: Subject, dtype: str | None, kind: str) -> bool:
+    return any(_VALUES[kind](tensor) for tensor in _results(subject, dtype) if tensor.numel())
+
+
+def _results(subject: Subject, dtype: str | None) -> Iterator[torch.Tensor]:
+    target = target_file.load("cpu").target("eager")
+    for found in _answers(subject, dtype):
+        for one in (found, *values.with_special_values(target, found)):
+            yield from trees.tensors(one.plain)
+
+
+def _any(holds: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], bool]:
+    def of(tensor: torch.Tensor) -> bool:
+        if tensor.dtype == torch.complex32:
+            return True
+        plain = tensor.resolve_conj().resolve_neg()
+        real = torch.view_as_real(plain) if plain.is_complex() else plain
+        return real.is_floating_point() and bool(holds(real).any())
+
+    return of
+
+
+_VALUES: Mapping[str, Callable[[torch.Tensor], bool]] = {
+    "nan-lost": _any(torch.isnan),
+    "infinity-lost": _any(torch.isinf),
+    "signed-zero-lost": _any(lambda real: (real == 0) & torch.signbit(real)),
+    "subnormal-flushed": _any(lambda real: (real != 0) & (real.abs() < torch.finfo(real.dtype).tiny)),
+    "bool-byte": lambda tensor: tensor.dtype == torch.bool and bool(tensor.any()),
+}

@@ -1,0 +1,112 @@
+"""The page of the score: killed mutants by kind, level and sort of place, and those that no result saw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+
+from conformance.model.vocabulary import LEVELS
+from conformance.power import excuses, kinds
+from conformance.power.campaign import Fate, Outcome
+from conformance.power.faults import Fault
+from conformance.power.score import Tally
+
+#: The property that is there to see a kind, for most kinds of one group.
+_SEES: Mapping[str, Sequence[str]] = {
+    "overload-forms": (
+        *("last-element", "result-dtype", "result-strides", "aliasing-lost", "aliasing-gained", "bool-byte"),
+        *("input-corrupted", "write-lost", "write-partial", "out-not-resized", "negative-dimension"),
+        "low-precision",
+    ),
+    "overload-layouts": (
+        *("strides-ignored", "expanded-ignored", "grad-strided", "offset-ignored", "write-astray"),
+        *("offset-and-strides-ignored", "offset-in-channels-last-ignored", "offset-in-other-rank-ignored"),
+    ),
+    "overload-values": ("nan-lost", "infinity-lost", "signed-zero-lost", "subnormal-flushed", "int-53-bits"),
+    "overload-shapes": ("tail-of-16", "above-size", "scalar-only", "rank", "empty-input", "long-sum"),
+    "overload-options": ("option-ignored", "swapped-arguments", "gradient-of-one-input"),
+    "overload-repeats": ("flaky", "leak", "stale-result"),
+    "overload-errors": ("error-missing", "error-type"),
+    "overload-random": ("generator-frozen", "generator-overlap"),
+}
+SEES: Mapping[str, str] = {kind: name for name, group in _SEES.items() for kind in group}
+
+
+def markdown(
+    title: str,
+    tallies: Mapping[str, Tally],
+    outcomes: Iterable[Outcome],
+    calls: Mapping[tuple[str, str], Set[str]],
+) -> str:
+    """Return the page; ``calls`` is what was learned of the calls of each place."""
+    everything = tallies["all"]
+    lines = [
+        "# Score of detection power",
+        "",
+        f"{title}. The words are those of [detection power](power.md); `python -m conformance.power --page "
+        "FILE` writes this page.",
+        "",
+        "| | mutants | share |",
+        "|---|---|---|",
+        f"| all | {everything.counted + everything.excused} | |",
+        f"| excused by a rule | {everything.excused} | |",
+        f"| counted | {everything.counted} | 100 % |",
+        *(
+            f"| killed at level {level} | {everything.killed_at(level)} | {_share(everything, level)} |"
+            for level in LEVELS
+        ),
+        f"| survived | {everything.survived} | {_percent(everything.survived, everything.counted)} |",
+        f"| asleep | {everything.asleep} | {_percent(everything.asleep, everything.counted)} |",
+        "",
+        "## By kind",
+        "",
+        "| kind | counted | full | core | survived | asleep | excused | property that is there to see it |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for kind in kinds.KINDS:
+        tally = tallies.get(kind)
+        if tally is not None:
+            lines.append(
+                f"| {kind} | {tally.counted} | {_share(tally, 'full')} | {_share(tally, 'core')} | "
+                f"{tally.survived} | {tally.asleep} | {tally.excused} | {SEES[kind]} |"
+            )
+    left = [outcome for outcome in outcomes if outcome.fate != Fate.KILLED.value]
+    lines += ["", *_places(left, calls), "", *_survivors(left, calls)]
+    return "\n".join(lines) + "\n"
+
+
+def _share(tally: Tally, level: str) -> str:
+    return _percent(tally.killed_at(level), tally.counted)
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "–"
+
+
+def _places(left: Sequence[Outcome], calls: Mapping[tuple[str, str], Set[str]]) -> Iterator[str]:
+    uncalled: dict[str, int] = {}
+    for outcome in left:
+        place = Fault.parse(outcome.mutant).place
+        if (place, "called") not in calls:
+            uncalled[place] = uncalled.get(place, 0) + 1
+    yield "## Places that no result calls"
+    yield ""
+    yield f"{len(uncalled)} places with {sum(uncalled.values())} mutants, all asleep:"
+    yield ""
+    yield ", ".join(f"`{place.removeprefix('aten::')}`" for place in sorted(uncalled)) or "none"
+
+
+def _survivors(left: Sequence[Outcome], calls: Mapping[tuple[str, str], Set[str]]) -> Iterator[str]:
+    yield "## Survivors"
+    yield ""
+    yield "Mutants that changed what a call did, by kind: place, position, value and dtype."
+    by_kind: dict[str, list[str]] = {}
+    for outcome in left:
+        fault = Fault.parse(outcome.mutant)
+        if outcome.fate == Fate.SURVIVED.value and excuses.reason(fault, outcome.fate, calls) is None:
+            words = (
+                f"{fault.place.removeprefix('aten::')} {fault.position} {fault.value} @{fault.dtype or 'any'}"
+            )
+            by_kind.setdefault(fault.kind, []).append(f"`{words}`")
+    for kind, names in sorted(by_kind.items()):
+        yield ""
+        yield f"**{kind}** ({SEES[kind]}): {', '.join(sorted(names))}"

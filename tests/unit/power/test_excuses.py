@@ -1,0 +1,76 @@
+"""Excuses are rules: each holds for what it names and for nothing beside it."""
+
+import pytest
+
+from conformance.power import excuses
+from conformance.power.campaign import Fate
+from conformance.power.faults import Fault
+
+CALLED = {"float32", "int64", "bool"}
+ASLEEP, SURVIVED = Fate.ASLEEP.value, Fate.SURVIVED.value
+
+
+def reason(place: str, kind: str, value: int = 0, fate: str = ASLEEP, position: int = 0) -> str | None:
+    calls = {
+        (f"aten::{place}", question): CALLED
+        for question in ("called", "returns-floating", "returns-bool", "takes-int64")
+    }
+    return excuses.reason(Fault(f"aten::{place}", kind, position, value), fate, calls)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "excused", "counted"),
+    [
+        (
+            "rank",
+            6,
+            ["mm", "bmm.out", "convolution"],
+            ["add.Tensor", "add_.Tensor", "cat", "sum.IntList_out"],
+        ),
+        ("scalar-only", 0, ["bmm", "convolution"], ["add.Tensor", "mul.out", "sum.dim_IntList"]),
+        ("empty-input", 0, ["add.Tensor", "sin.out"], ["sum.dim_IntList", "cat"]),
+        ("infinity-lost", 0, ["sin", "sigmoid.out"], ["exp", "reciprocal_", "sum.dim_IntList"]),
+        ("nan-lost", 0, ["zeros_like"], ["add.Tensor", "clone", "bmm"]),
+        ("subnormal-flushed", 0, ["cos"], ["mul.Tensor", "clone"]),
+        ("bool-byte", 0, ["sin"], ["ne.Tensor", "isnan", "logical_or.out"]),
+        ("int-53-bits", 0, ["linalg_inv_ex"], ["add.Tensor", "clone"]),
+        ("last-element", 0, [], ["add.Tensor", "bmm", "convolution"]),
+    ],
+)
+def test_what_the_cpu_cannot_do_is_excused(
+    kind: str, value: int, excused: list[str], counted: list[str]
+) -> None:
+    assert [place for place in excused + counted if reason(place, kind, value)] == excused
+
+
+def test_signs_of_computed_zeros_are_promised_by_no_document() -> None:
+    assert reason("sin", "signed-zero-lost", fate=SURVIVED) is not None
+    assert reason("clone", "signed-zero-lost", fate=SURVIVED) is None
+    assert reason("cat.out", "signed-zero-lost") is None
+
+
+def test_values_of_memory_that_no_call_has_written_are_free() -> None:
+    assert reason("empty.memory_format", "last-element", fate=SURVIVED) is not None
+    assert reason("empty.memory_format", "leak", fate=SURVIVED) is None
+    assert reason("zeros_like", "last-element", fate=SURVIVED) is None
+
+
+def test_what_took_effect_is_excused_by_no_rule_about_inputs() -> None:
+    assert reason("mm", "rank", 6, fate=SURVIVED) is None
+    assert reason("sin", "infinity-lost", fate=SURVIVED) is None
+
+
+def test_a_kind_of_values_needs_a_place_that_returns_such() -> None:
+    calls = {
+        ("aten::add.Tensor", "called"): {"float32"},
+        ("aten::add.Tensor", "returns-floating"): {"float32"},
+    }
+    assert excuses.reason(Fault("aten::add.Tensor", "bool-byte"), ASLEEP, calls) is not None
+    assert excuses.reason(Fault("aten::add.Tensor", "nan-lost"), ASLEEP, calls) is None
+
+
+def test_a_place_of_which_the_suite_has_no_call_is_excused_from_nothing() -> None:
+    place = "aten::_cholesky_solve_helper"
+    assert excuses.subject_of(place) is None
+    for kind in ("rank", "scalar-only", "nan-lost", "bool-byte"):
+        assert excuses.reason(Fault(place, kind, 0, 6), ASLEEP, {}) is None

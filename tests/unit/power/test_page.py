@@ -1,0 +1,63 @@
+"""The page of the score, and the sample of mutants for CI."""
+
+from pathlib import Path
+
+import pytest
+
+from conformance.errors import UsageError
+from conformance.power import kinds, page, sample, score
+from conformance.power.campaign import Fate, Outcome
+from conformance.power.learning import Learned
+from conformance.properties.registry import properties
+
+OUTCOMES = [
+    Outcome(
+        "aten::add.Tensor last-element 0 0 @any", Fate.KILLED.value, "value/add@int64", "fail", seconds=0.1
+    ),
+    Outcome("aten::mul.Tensor last-element 0 0 @any", Fate.KILLED.value, "value/mul@int64", "crash"),
+    Outcome("aten::mul.Tensor leak 0 0 @any", Fate.KILLED.value, "value/mul@int64", "fail", seconds=0.2),
+    Outcome(
+        "aten::sub.Tensor last-element 0 0 @any", Fate.KILLED.value, "value/sub@int64", "fail", seconds=60.0
+    ),
+    Outcome("aten::add.Tensor leak 0 0 @float32", Fate.SURVIVED.value),
+    Outcome("aten::_cholesky_solve_helper leak 0 0 @any", Fate.ASLEEP.value),
+]
+CALLS = {("aten::add.Tensor", "called"): {"float32"}}
+LEARNED = Learned("digest", [], {"bringup": [], "core": ["value/add@int64"], "training": [], "full": []}, [])
+
+
+def test_every_kind_has_a_property_that_is_there_to_see_it() -> None:
+    assert set(page.SEES) == set(kinds.KINDS)
+    assert set(page.SEES.values()) <= {entry.name for entry in properties("overload")}
+
+
+def test_the_page_gives_the_numbers_and_names_what_was_not_seen() -> None:
+    learned = Learned("digest", [], {"bringup": [], "core": [], "training": [], "full": _results()}, [])
+    text = page.markdown("Target x", score.count(OUTCOMES, learned, CALLS), OUTCOMES, CALLS)
+    assert "| counted | 6 | 100 % |" in text
+    assert "| killed at level full | 4 | 66.7 % |" in text
+    assert "| leak | 3 | 33.3 % | 0.0 % | 1 | 1 | 0 | overload-repeats |" in text
+    assert "1 places with 1 mutants, all asleep:\n\n`_cholesky_solve_helper`" in text
+    assert "**leak** (overload-repeats): `add.Tensor 0 0 @float32`" in text
+
+
+def _results() -> list[str]:
+    return [outcome.killer for outcome in OUTCOMES if outcome.killer]
+
+
+def test_the_sample_takes_kinds_in_turn_and_only_what_a_quick_result_killed() -> None:
+    chosen = sample.choose(OUTCOMES, "2.13", "eager", 10)
+    assert dict(chosen.killers) == {
+        "aten::add.Tensor last-element 0 0 @any": "value/add@int64",
+        "aten::mul.Tensor leak 0 0 @any": "value/mul@int64",
+    }
+    assert len(sample.choose(OUTCOMES, "2.13", "eager", 1).killers) == 1
+
+
+def test_a_sample_is_read_as_it_was_written(tmp_path: Path) -> None:
+    chosen = sample.choose(OUTCOMES, "2.13", "eager")
+    chosen.write(tmp_path / "sample.json")
+    assert sample.Sample.read(tmp_path / "sample.json") == chosen
+    (tmp_path / "sample.json").write_text("[]")
+    with pytest.raises(UsageError, match="not a sample"):
+        sample.Sample.read(tmp_path / "sample.json")
