@@ -15,7 +15,7 @@ import torch
 from conformance.errors import UsageError
 from conformance.plan import selection
 from conformance.plan.request import Request
-from conformance.power import campaign, catalogue, page, sample, score
+from conformance.power import campaign, catalogue, historical, page, sample, score
 from conformance.power.faults import Fault
 from conformance.power.learning import learn, reach
 from conformance.power.pool import Pool
@@ -104,6 +104,7 @@ def _run(options: argparse.Namespace) -> int:
                 raise UsageError(f"the device has no kernel for {' or '.join(options.place)}")
         calls = reach(learned, [], 0).calls
         mutants = [catalogue.confined(fault, calls) for fault in catalogue.draw(faults, options.count)]
+        mutants = list(dict.fromkeys([*mutants, *historical.mutants(faults)]))
         names = "\n".join([learned.digest, *map(str, mutants)])
         digest = hashlib.sha256(names.encode()).hexdigest()
         journal = campaign.Journal(folder / "outcomes.jsonl", digest)
@@ -122,6 +123,12 @@ def _run(options: argparse.Namespace) -> int:
     record = {kind: dataclasses.asdict(tally) for kind, tally in tallies.items()}
     (folder / "score.json").write_text(json.dumps({"digest": digest, "kinds": record}, indent=1) + "\n")
     print(score.text(tallies))
+    reported = historical.count(outcomes)
+    print(
+        f"reported faults of real backends: {len(reported.killed)} killed, {len(reported.unseen)} not "
+        f"({', '.join(row.id for row in reported.unseen) or 'none'}), "
+        f"{len(reported.not_expressible)} not expressible"
+    )
     print(f"{time.monotonic() - started:.0f} s; outcomes: {folder / 'outcomes.jsonl'}")
     return exit_codes.OK
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from conformance.model.vocabulary import LEVELS
-from conformance.power import excuses, kinds
+from conformance.power import excuses, historical, kinds
 from conformance.power.campaign import Fate, Outcome
 from conformance.power.faults import Fault
 from conformance.power.score import Tally
@@ -69,8 +69,9 @@ def markdown(
                 f"| {kind} | {tally.counted} | {_share(tally, 'full')} | {_share(tally, 'core')} | "
                 f"{tally.survived} | {tally.asleep} | {tally.excused} | {SEES[kind]} |"
             )
+    outcomes = list(outcomes)
     left = [outcome for outcome in outcomes if outcome.fate != Fate.KILLED.value]
-    lines += ["", *_places(left, calls), "", *_survivors(left, calls)]
+    lines += ["", *_reported(outcomes), "", *_places(left, calls), "", *_survivors(left, calls)]
     return "\n".join(lines) + "\n"
 
 
@@ -80,6 +81,27 @@ def _share(tally: Tally, level: str) -> str:
 
 def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "–"
+
+
+def _reported(outcomes: Iterable[Outcome]) -> Iterator[str]:
+    tally = historical.count(outcomes)
+    expressible = len(tally.killed) + len(tally.unseen)
+    yield "## Faults of real backends that were reported in public"
+    yield ""
+    yield (
+        f"{len(tally.killed)} of {expressible} that can be planted are killed; "
+        f"{len(tally.not_expressible)} cannot be planted."
+    )
+    yield ""
+    yield "| fault | mutants | |"
+    yield "|---|---|---|"
+    for rows, word in ((tally.unseen, "**not killed**"), (tally.killed, "killed")):
+        for row in rows:
+            names = "<br>".join(f"`{fault}`" for fault in row.planted)
+            yield f"| [{row.id}]({row.report}) | {names} | {word} |"
+    for row in tally.not_expressible:
+        why = row.not_expressible or "the device has no such kernel"
+        yield f"| [{row.id}]({row.report}) | | {why} |"
 
 
 def _places(left: Sequence[Outcome], calls: Mapping[tuple[str, str], Set[str]]) -> Iterator[str]:
