@@ -31,7 +31,12 @@ def draw(faults: Iterable[str], count: int) -> list[Fault]:
 
 
 def confined(fault: Fault, calls: Mapping[tuple[str, str], Set[str]]) -> Fault:
-    """Confine every second fault to one dtype of those with which its place is called."""
+    """Confine every second fault to one dtype of those in which its place returns.
+
+    Faults of refusals stay as they are: what is refused for its sizes or dimensions is so in any dtype.
+    """
+    if fault.kind in kinds.OF_REFUSALS:
+        return fault
     number = int(order(str(fault))[:8], 16)
     dtypes = sorted(calls.get((fault.place, kinds.NEEDS.get(fault.kind, "called")), set()) - {"none"})
     if number % 2 == 0 or not dtypes:

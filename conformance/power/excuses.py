@@ -16,9 +16,10 @@ from conformance.oracle import promises
 from conformance.power import kinds
 from conformance.power.campaign import Fate
 from conformance.power.faults import Fault
-from conformance.properties.overloads import shapes, values
-from conformance.properties.overloads._answers import Answer, answer
+from conformance.properties.overloads import errors, shapes, values
+from conformance.properties.overloads._answers import Answer, answer, trusts_its_callers
 from conformance.properties.overloads._changes import in_dimensions
+from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, OUT
 from conformance.samples.calls import calls_of
 from conformance.samples.kernels import base_name
 from conformance.subjects import overloads
@@ -63,6 +64,8 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return f"the CPU takes no tensor of {fault.value} dimensions in any call that the suite can make"
     if fault.kind == "scalar-only" and not _takes(subject, fault.dtype, _of_scalars):
         return "the CPU takes no call of scalars alone that the suite can make"
+    if fault.kind in kinds.OF_REFUSALS and not _is_refused_ever(subject, fault.place):
+        return "the CPU refuses no wrong call that the suite can make"
     if fault.kind == "int-53-bits" and not _takes(subject, "int64", functools.partial(_has_int64, fault)):
         return "no call that the suite can make has an int64 tensor there"
     if fault.kind in _VALUES and not _returns(subject, fault.dtype, fault.kind):
@@ -98,7 +101,9 @@ def _takes(subject: Subject, dtype: str | None, of: Callable[[Answer], bool]) ->
 
 
 def _in_rank(rank: int, found: Answer) -> bool:
-    return any(t.dim() == rank for t in found.sample.tensors()) or in_dimensions(found, rank) is not None
+    if any(t.dim() == rank for t in found.sample.tensors()):
+        return True
+    return not trusts_its_callers(found.subject) and in_dimensions(found, rank) is not None
 
 
 def _has_int64(fault: Fault, found: Answer) -> bool:
@@ -107,9 +112,21 @@ def _has_int64(fault: Fault, found: Answer) -> bool:
     return isinstance(there, torch.Tensor) and there.dtype == torch.int64
 
 
+@functools.cache
+def _is_refused_ever(subject: Subject, place: str) -> bool:
+    overload: overloads.Overload = subject.info
+    forms = {str(overload.in_place): IN_PLACE, str(overload.out): OUT}
+    form = forms.get(
+        place.replace("::", ".") if "." in place else place.replace("::", ".") + ".default", FUNCTION
+    )
+    return any(errors.is_refused_ever(found, form) for found in _answers(subject, None))
+
+
 def _of_scalars(found: Answer) -> bool:
     tensors = found.sample.tensors()
-    return all(t.dim() == 0 for t in tensors) or any(
+    if all(t.dim() == 0 for t in tensors):
+        return True
+    return not trusts_its_callers(found.subject) and any(
         all(t.dim() == 0 for t in changed.sample.tensors()) for changed in shapes.scalars(found)
     )
 
@@ -121,7 +138,8 @@ def _returns(subject: Subject, dtype: str | None, kind: str) -> bool:
 def _results(subject: Subject, dtype: str | None) -> Iterator[torch.Tensor]:
     target = target_file.load("cpu").target("eager")
     for found in _answers(subject, dtype):
-        for one in (found, *values.with_special_values(target, found)):
+        special = values.with_special_values(target, found) if values.applies(target, subject) else ()
+        for one in (found, *special):
             yield from trees.tensors(one.plain)
 
 

@@ -95,6 +95,9 @@ NEEDS = {
     "int-53-bits": "takes-int64",
 }
 
+#: Kinds about calls that are refused.
+OF_REFUSALS = frozenset({"error-missing", "error-type"})
+
 #: Kinds that the interposer knows by another kind's name.
 _INTERPOSED = {"grad-strided": "strides-ignored"}
 

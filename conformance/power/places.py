@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,11 +11,35 @@ import torch
 #: Namespaces whose overloads are places.
 _NAMESPACES = ("aten::",)
 
+#: Overloads that are no kernels of a dense device, by the reason; a device that registers a kernel for every
+#: overload may have them all the same.
+NO_PLACES: Mapping[str, str] = {
+    r"_test_|_foobar|_make_dep_token": "torch's own tests and traces",
+    r"\w*_for_cpu|fbgemm_|_dyn_quant_|_saturate_weight|_weight_int8pack|choose_qparams": "CPU libraries",
+    r"quantized_(gru|lstm)|_empty_(affine|per_channel)|_make_per_|quantize_per_tensor(_dynamic|\.tensor)"
+    r"|dequantize|_fake_quantize_learnable|_fused_moving_avg_obs": "quantized tensors, a layout of its own",
+    r"\w*_overrideable": "only for a backend that has no convolution",
+    r"_nested|_jagged|_padded_dense|_transform_bias_rescale|_native_multi_head|_transformer_encoder": (
+        "nested tensors"
+    ),
+    r"_to_sparse|_sparse_|_validate_compressed|_convert_indices|_spdiags|sspaddmm": "sparse layouts",
+    r"set_|record_stream|from_file|_reshape_from_tensor|is_set_to": "memory and streams, not values",
+    r"_?slow_conv|batch_norm_(stats|elemt|gather|update|backward_)|_batch_norm_no_update|_upsample_lanczos"
+    r"|_addmm_activation|_add_relu|_int_mm|_compute_linear|_aminmax": "no public function calls them on a device",
+}
+
 
 def places(key: str) -> list[str]:
-    """Return the overloads with a kernel under a dispatch key, sorted."""
+    """Return the overloads with a kernel under a dispatch key, sorted, without :data:`NO_PLACES`."""
     names = (name for name in torch._C._dispatch_get_all_op_names() if name.startswith(_NAMESPACES))
-    return sorted(name for name in names if torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+    held = (name for name in names if torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+    return sorted(name for name in held if no_place(name) is None)
+
+
+def no_place(name: str) -> str | None:
+    """Return why an overload is no kernel of a dense device, None if it is one."""
+    bare = name.partition("::")[2]
+    return next((why for pattern, why in NO_PLACES.items() if re.match(pattern, bare)), None)
 
 
 def schema(place: str) -> Any:

@@ -401,7 +401,7 @@ void Call::keep(const Fault& fault) {
 }
 
 bool Call::meets_error(const Fault& fault) {
-  return fault.kind == Kind::kErrorMissing || fault.kind == Kind::kErrorType || fault.kind == Kind::kCalled;
+  return fault.kind == Kind::kErrorMissing || fault.kind == Kind::kErrorType;
 }
 
 bool Call::meets_after(const Fault& fault, const Stack& results) {

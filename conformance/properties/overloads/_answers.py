@@ -66,6 +66,13 @@ class Comparison(enum.Enum):
 _TRUSTING = re.compile(r"_chunk_cat|_pdist|\w*batch_norm|_embedding_bag|_segment_reduce|_fft_|\w*_backward")
 
 
+#: Overloads that return values and the places at which they were found.
+_INDEXED = re.compile(
+    r"(sort|topk|kthvalue|median|nanmedian|cummax|cummin|\w*max_pool\dd_with_indices|adaptive_max_pool\dd"
+    r"|fractional_max_pool\dd)$"
+)
+
+
 def trusts_its_callers(subject: Subject) -> bool:
     """Return whether only calls that operators make are calls of the overload: others are undefined."""
     overload: Overload = find(subject.kind, subject.name).info
@@ -215,7 +222,7 @@ def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: 
     if not same_nesting(recorder, actual, found.plain, what=what, sample=index):
         return False
     good = True
-    free = promises.free_parts(name, found.sample)
+    free = promises.free_parts(name, found.sample) | _free_indices(name)
     parts = list(zip(trees.leaves(actual), trees.leaves(found.plain), strict=True))
     for number, (value, base) in enumerate(parts):
         if number in free or not isinstance(base, torch.Tensor):
@@ -229,6 +236,11 @@ def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: 
             continue
         good &= _values(target, recorder, found, number, value, part)
     return good
+
+
+def _free_indices(name: str) -> frozenset[int]:
+    """Places of equal values are free; the value that was found is not."""
+    return frozenset({1}) if _INDEXED.match(name) else frozenset()
 
 
 def _values(

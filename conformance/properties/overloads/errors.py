@@ -33,6 +33,8 @@ _LIMIT = 2
 _TENSORS = 4
 #: What torch's operators raise for arguments that do not fit.
 _ERRORS = (RuntimeError, IndexError, ValueError, TypeError)
+#: Dtypes into which no result of a wider kind may be written (torch.can_cast).
+_NARROWER = (torch.int64, torch.bool)
 #: A dimension that no sample has.
 _FAR = 70
 
@@ -48,8 +50,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "overload-errors",
     subject_kind="overload",
     statement=(
-        "A dimension that an argument does not have is an IndexError, and sizes that do not fit together are "
-        "an error, wherever they are on the CPU, in every form."
+        "A dimension that an argument does not have is an IndexError; sizes that do not fit together, and a "
+        "result that its memory's dtype cannot hold, are errors, whenever they are on the CPU."
     ),
     level="core",
     applies=applies,
@@ -60,14 +62,42 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for found in answers(subject, recorder, _LIMIT):
         recorder.compared(1)  # the call has an answer; perhaps everything of its kind has one
         for form in forms_of(target, found):
-            for sample in _far_dimensions(found):
-                _refused(target, recorder, found, form, sample)
-            if form != OUT:  # an out= of another size is resized, if the sizes fit each other at all
-                for sample in _other_sizes(found):
-                    _refused(target, recorder, found, form, sample)
+            for sample, out in _wrong(found, form):
+                _refused(target, recorder, found, form, sample, out)
 
 
-def _far_dimensions(found: Answer) -> Iterator[Sample]:
+def is_refused_ever(found: Answer, form: str) -> bool:
+    """Return whether the CPU refuses any of the wrong calls in a form."""
+    if trusts_its_callers(found.subject) or (form == IN_PLACE and not found.fits_in_place):
+        return False
+    return any(_due(found, form, sample, out) is not None for sample, out in _wrong(found, form))
+
+
+def _wrong(found: Answer, form: str) -> Iterator[tuple[Sample, torch.dtype | None]]:
+    """Yield wrong calls in a form, and the dtype for their out= if it is what is wrong."""
+    for sample in far_dimensions(found):
+        yield sample, None
+    if form == OUT:  # one of another size is resized, if the sizes fit each other at all
+        for dtype in _NARROWER:
+            yield found.sample, dtype
+        return
+    for sample in other_sizes(found):
+        yield sample, None
+    if form == IN_PLACE and isinstance(found.sample.input, torch.Tensor):
+        for dtype in _NARROWER:
+            yield found.sample.replace(input=found.sample.input.detach().to(dtype)), None
+
+
+def _due(found: Answer, form: str, sample: Sample, out: torch.dtype | None) -> Exception | None:
+    """Return the CPU's error for a call; None if it takes it, or has no kernel."""
+    error = attempt(
+        lambda: call_quietly(*_call(found, found.overload, form, to_host(sample), "cpu", out))
+    ).error
+    return None if isinstance(error, NotImplementedError) else error
+
+
+def far_dimensions(found: Answer) -> Iterator[Sample]:
+    """Yield the call with dimensions that its arguments do not have."""
     for argument, value in arguments(found):
         if argument.name in ("dim", "dim0", "dim1", "axis") and isinstance(value, int):
             yield with_argument(found, argument.name, _FAR)
@@ -76,34 +106,50 @@ def _far_dimensions(found: Answer) -> Iterator[Sample]:
             yield with_argument(found, argument.name, [_FAR])
 
 
-def _other_sizes(found: Answer) -> Iterator[Sample]:
+def other_sizes(found: Answer) -> Iterator[Sample]:
+    """Yield the call with one tensor after the other in another size."""
     for place, tensor in enumerate(found.sample.tensors()[:_TENSORS]):
         if tensor.dim() and tensor.numel():
             repeats = [1] * (tensor.dim() - 1) + [3]
             yield with_tensor(found.sample, place, tensor.detach().repeat(repeats)[..., :-1].contiguous())
 
 
-def _refused(target: Target, recorder: Recorder, found: Answer, form: str, sample: Sample) -> None:
-    due = attempt(lambda: call_quietly(*_call(found, found.overload, form, to_host(sample), "cpu"))).error
-    if due is None or isinstance(due, NotImplementedError):
+def _refused(
+    target: Target,
+    recorder: Recorder,
+    found: Answer,
+    form: str,
+    sample: Sample,
+    out: torch.dtype | None,
+) -> None:
+    """Check that a call is refused if the CPU refuses it; ``out`` is the dtype of an out=."""
+    due = _due(found, form, sample, out)
+    if due is None:
         return
     copy = copy_in(target, recorder, sample)
     if copy is None:
         return
-    outcome = run(target, *_call(found, found.subject.info, form, copy, target.device))
+    outcome = run(target, *_call(found, found.subject.info, form, copy, target.device, out))
     kinds = (IndexError,) if isinstance(due, IndexError) else _ERRORS
     got = "is accepted" if outcome.error is None else f"raises {one_line(outcome.error)}"
     text = f"the {form} on ({sample.describe()}) {got}; on the CPU: {one_line(due)}"
     fact(recorder, isinstance(outcome.error, kinds), Kind.ERROR_TYPE, text, sample=found.sample.index)
 
 
-def _call(found: Answer, overload: Overload, form: str, sample: Sample, device: str) -> tuple[Any, Sample]:
+def _call(
+    found: Answer,
+    overload: Overload,
+    form: str,
+    sample: Sample,
+    device: str,
+    out: torch.dtype | None = None,
+) -> tuple[Any, Sample]:
     """Return what to call and with what."""
     if form == IN_PLACE:
         return overload.in_place, sample
     if form == OUT:
         parts = trees.tensors(found.plain)
-        outs = [torch.empty(part.shape, dtype=part.dtype, device=device).fill_(1) for part in parts]
+        outs = [torch.empty(part.shape, dtype=out or part.dtype, device=device).fill_(1) for part in parts]
         return overload.out, with_outs(
             found.overload.out, sample, dict(zip(overload.outs, outs, strict=True))
         )

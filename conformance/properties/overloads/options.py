@@ -87,7 +87,7 @@ def _others(found: Answer, argument: Any, value: Any) -> Iterator[Any]:
     kind, name = str(argument.type), argument.name
     if trusts_its_callers(found.subject) and kind != "List[bool]":
         return
-    if name in TAKEN_FROM_OUT:
+    if name in TAKEN_FROM_OUT or name == "sorted":  # an order that is not asked for is free
         return
     if name in _WORDS and (value is None or isinstance(value, str)):
         yield from (word for word in _WORDS[name] if word != value)

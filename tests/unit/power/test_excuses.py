@@ -34,6 +34,7 @@ def reason(place: str, kind: str, value: int = 0, fate: str = ASLEEP, position: 
         ("subnormal-flushed", 0, ["cos"], ["mul.Tensor", "clone"]),
         ("bool-byte", 0, ["sin"], ["ne.Tensor", "isnan", "logical_or.out"]),
         ("int-53-bits", 0, ["linalg_inv_ex"], ["add.Tensor", "clone"]),
+        ("error-missing", 0, ["sin", "clone"], ["sum.dim_IntList", "mm", "sin.out", "sin_", "add.Tensor"]),
         ("last-element", 0, [], ["add.Tensor", "bmm", "convolution"]),
     ],
 )
