@@ -40,7 +40,9 @@ _UNSAFE = frozenset({"grid_sampler_2d_backward", "grid_sampler_3d_backward"})
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return [] if subject.name in _UNSAFE else dtypes(target, subject)
+    if subject.name in _UNSAFE or "polynomial" in subject.name:
+        return []  # recurrences of polynomials overflow on the way, or take a degree of 2^53 by its word
+    return dtypes(target, subject)
 
 
 def moves(name: str) -> bool:
@@ -82,9 +84,7 @@ def with_special_values(target: Target, found: Answer) -> Iterator[Answer]:
             new = torch.view_as_complex(seeded(parts, range(len(values)), values))
             yield from _some(again(found, with_tensor(found.sample, place, new), Comparison.BITS))
         elif tensor.dtype == torch.int64 and (
-            (pointwise and "polynomial" not in found.subject.name)
-            or moves(base_name(found.subject.name))
-            or _COUNTS.match(base_name(found.subject.name))
+            pointwise or moves(base_name(found.subject.name)) or _COUNTS.match(base_name(found.subject.name))
         ):
             if moves(base_name(found.subject.name)) and place > 0:
                 continue  # indices
