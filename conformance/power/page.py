@@ -114,7 +114,7 @@ def _places(left: Sequence[Outcome], calls: Mapping[tuple[str, str], Set[str]]) 
     yield ""
     yield f"{len(uncalled)} places with {sum(uncalled.values())} mutants, all asleep:"
     yield ""
-    yield ", ".join(f"`{place.removeprefix('aten::')}`" for place in sorted(uncalled)) or "none"
+    yield ", ".join(f"`{place}`" for place in sorted(uncalled)) or "none"
 
 
 def _survivors(left: Sequence[Outcome], calls: Mapping[tuple[str, str], Set[str]]) -> Iterator[str]:
@@ -125,9 +125,7 @@ def _survivors(left: Sequence[Outcome], calls: Mapping[tuple[str, str], Set[str]
     for outcome in left:
         fault = Fault.parse(outcome.mutant)
         if outcome.fate == Fate.SURVIVED.value and excuses.reason(fault, outcome.fate, calls) is None:
-            words = (
-                f"{fault.place.removeprefix('aten::')} {fault.position} {fault.value} @{fault.dtype or 'any'}"
-            )
+            words = f"{fault.place} {fault.position} {fault.value} @{fault.dtype or 'any'}"
             by_kind.setdefault(fault.kind, []).append(f"`{words}`")
     for kind, names in sorted(by_kind.items()):
         yield ""

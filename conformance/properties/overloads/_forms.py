@@ -13,11 +13,13 @@ from conformance.checking.compare import fact
 from conformance.checking.invocation import attempt
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
+from conformance.oracle import promises
 from conformance.properties.operators._arguments import check_kept
 from conformance.properties.operators._common import copy_in, failed_call, run
 from conformance.properties.overloads._answers import Answer, agree, call_quietly, reproducible, torchs_own
 from conformance.properties.overloads._layouts import Layout, Placed
 from conformance.samples.copies import to_host
+from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample
 from conformance.subjects.overloads import TAKEN_FROM_OUT, Overload
 from conformance.target.target import Target
@@ -31,15 +33,18 @@ def forms_of(target: Target, found: Answer) -> Iterator[str]:
     yield FUNCTION
     if target.capable("inplace") and found.fits_in_place:
         yield IN_PLACE
-    parts = list(trees.leaves(found.plain))
-    strided = all(isinstance(p, torch.Tensor) and p.layout is torch.strided for p in parts)
-    if (
-        overload.out is not None
-        and target.capable("out_variants")
-        and strided
-        and len(parts) == len(overload.outs)
-    ):
+    if target.capable("out_variants") and _can_be_given(overload, found):
         yield OUT
+
+
+def _can_be_given(overload: Overload, found: Answer) -> bool:
+    """Return whether the dtypes, sizes and layouts of all results are known before the call."""
+    parts = list(trees.leaves(found.plain))
+    if overload.out is None or len(parts) != len(overload.outs):
+        return False
+    if found.dtype in (torch.bfloat16, torch.float16) and promises.statistics(base_name(found.subject.name)):
+        return False  # statistics may have the dtype in which the device accumulates
+    return all(isinstance(part, torch.Tensor) and part.layout is torch.strided for part in parts)
 
 
 @dataclasses.dataclass

@@ -38,3 +38,30 @@ def test_a_recorder_keeps_each_new_message_and_all_failed_samples() -> None:
         "no sample shows this",
     ]
     assert result.failed_samples == list(range(3 * MAX_FAILURES_KEPT))
+
+
+def test_a_trial_counts_only_if_it_is_absorbed() -> None:
+    recorder = Recorder(ResultId.parse("value/add@float32"), seed=0)
+    recorder.compared(1)
+    trial = recorder.trial()
+    trial.compared(2)
+    for sample in range(2 * MAX_FAILURES_KEPT):
+        trial.fail(Kind.VALUE, "differs", sample=sample)
+    trial.note("seen")
+    assert trial.first_failure == "differs"
+    assert not recorder.failed
+    recorder.absorb(trial)
+    result = recorder.result()
+    assert (result.comparisons, result.failure_count) == (3, 2 * MAX_FAILURES_KEPT)
+    assert result.failed_samples == list(range(2 * MAX_FAILURES_KEPT))
+    assert result.notes == ["seen"]
+
+
+def test_a_trial_lacks_what_its_result_lacks() -> None:
+    recorder = Recorder(ResultId.parse("value/add@float32"), seed=0)
+    recorder.lacking = ("views",)
+    trial = recorder.trial()
+    assert trial.lacking == ("views",)
+    trial.unsupported("no views")
+    recorder.absorb(trial)
+    assert recorder.result().verdict is Verdict.UNSUPPORTED

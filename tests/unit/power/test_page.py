@@ -37,8 +37,8 @@ def test_the_page_gives_the_numbers_and_names_what_was_not_seen() -> None:
     assert "| counted | 6 | 100 % |" in text
     assert "| killed at level full | 4 | 66.7 % |" in text
     assert "| leak | 3 | 33.3 % | 0.0 % | 1 | 1 | 0 | overload-repeats |" in text
-    assert "1 places with 1 mutants, all asleep:\n\n`_cholesky_solve_helper`" in text
-    assert "**leak** (overload-repeats): `add.Tensor 0 0 @float32`" in text
+    assert "1 places with 1 mutants, all asleep:\n\n`aten::_cholesky_solve_helper`" in text
+    assert "**leak** (overload-repeats): `aten::add.Tensor 0 0 @float32`" in text
 
 
 def _results() -> list[str]:

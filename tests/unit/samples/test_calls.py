@@ -1,0 +1,59 @@
+"""Calls of overloads, recorded from operators."""
+
+import pytest
+import torch
+
+from conformance.samples import calls
+from conformance.samples.calls import Recording, calls_of
+from conformance.subjects.databases import find
+
+
+@pytest.mark.parametrize("name", ["add.Tensor", "convolution_backward", "cat", "uniform"])
+def test_recorded_calls_can_be_made_again(name: str) -> None:
+    subject = find("overload", name)
+    samples = calls_of(subject, "float32")
+    assert samples.available
+    for index in range(samples.available):
+        sample = samples[index]
+        assert next(iter(sample.tensors())).dtype == torch.float32
+        sample.call(subject.info.op)
+
+
+def test_calls_differ_in_form_and_the_first_one_has_elements() -> None:
+    samples = calls_of(find("overload", "add.Tensor"), "int64")
+    words = [samples[index].describe() for index in range(samples.available)]
+    assert len(set(words)) == len(words)
+    assert all(tensor.numel() for tensor in samples[0].tensors())
+
+
+def test_a_recording_keeps_arguments_as_they_were_before_the_call() -> None:
+    x = torch.zeros(3)
+    with Recording("add.Tensor") as recording:
+        x.add_(1)
+        torch.mul(x, 2)
+    assert [args[0].tolist() for args, _ in recording.calls] == [[0.0, 0.0, 0.0]]
+    assert recording.dtypes == {"add.Tensor": {"float32"}}
+
+
+def test_an_out_is_no_argument_of_a_call() -> None:
+    out = torch.empty(3)
+    with Recording("add.Tensor") as recording:
+        torch.add(torch.ones(3), 1, out=out)
+    for _, kwargs in recording.calls:
+        assert "out" not in kwargs
+
+
+def test_what_is_not_strided_is_not_recorded() -> None:
+    with Recording() as recording:
+        torch.eye(3).to_sparse().mul(2)
+    assert "mul.Tensor" not in recording.dtypes
+
+
+def test_a_sample_on_which_the_operator_raises_records_what_came_before() -> None:
+    operator = find("operator", "add")
+    from conformance.samples.operators import Sample
+
+    recording = Recording("add.Tensor")
+    wrong = Sample(0, torch.ones(2), (torch.ones(3),))
+    calls.record(operator, torch.float32, wrong, recording, backward=False)
+    assert len(recording.calls) == 1

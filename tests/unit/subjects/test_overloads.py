@@ -1,0 +1,48 @@
+"""Overloads and the other forms of their calls."""
+
+import pytest
+import torch
+
+from conformance.subjects import overloads
+
+aten = torch.ops.aten
+
+
+@pytest.mark.parametrize(
+    ("op", "in_place", "out"),
+    [
+        (aten.add.Tensor, aten.add_.Tensor, aten.add.out),
+        (aten.relu.default, aten.relu_.default, aten.relu.out),
+        (aten.sum.dim_IntList, None, aten.sum.IntList_out),
+        (aten.max.dim, None, aten.max.dim_max),
+        (aten.transpose.int, aten.transpose_.default, None),
+        (aten.eye.default, None, aten.eye.out),
+    ],
+)
+def test_the_forms_of_one_call_find_each_other(op: object, in_place: object, out: object) -> None:
+    assert overloads.in_place_of(op) is in_place
+    assert overloads.out_of(op) is out
+    for form in (in_place, out):
+        if form is not None:
+            assert overloads.function_of(form) is op
+
+
+def test_what_has_no_function_stands_for_itself() -> None:
+    assert overloads.function_of(aten.copy_.default) in (aten.copy.default, aten.copy_.default)
+    assert overloads.function_of(aten.add.Tensor) is aten.add.Tensor
+
+
+def test_names_are_those_of_the_dispatcher() -> None:
+    assert overloads.name_of(aten.add.Tensor) == "add.Tensor"
+    assert overloads.name_of(aten.relu.default) == "relu"
+
+
+def test_the_table_is_of_functions_that_torch_has() -> None:
+    table = overloads.table()
+    assert len(table) > 450
+    for name, row in table.items():
+        assert overloads.name_of(row.op) == name
+        assert row.operators and row.dtypes
+        assert (row.out is None) == (not row.outs)
+    assert table["uniform"].random and not table["add.Tensor"].random
+    assert table["convolution_backward"].backward and not table["convolution"].backward
