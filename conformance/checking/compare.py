@@ -92,6 +92,8 @@ def compare_values(
     recorder.compared(got.numel())
     if got.numel() == 0:
         return True
+    if signed_zeros and got.is_complex() and want.is_complex():
+        got, want = torch.view_as_real(got), torch.view_as_real(want)  # each part has a sign
     floating = got.is_floating_point() or got.is_complex() or want.is_floating_point() or want.is_complex()
     if not floating:
         return _compare_discrete(recorder, got, want, what, sample, kind)
@@ -260,6 +262,7 @@ def same_nesting(
 
 def same_bits(left: torch.Tensor, right: torch.Tensor, *, zeros: bool = False) -> bool:
     """Return whether two host tensors of one shape and dtype hold the same; ``zeros``: with their signs."""
+    left, right = left.resolve_conj().resolve_neg(), right.resolve_conj().resolve_neg()
     if left.dtype == torch.complex32:
         left, right = torch.view_as_real(left), torch.view_as_real(right)
     if not zeros and torch.equal(left, right):

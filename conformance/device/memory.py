@@ -20,6 +20,6 @@ def allocated(target: Target) -> Callable[[], int] | None:
 
     def count() -> int:
         target.synchronize()
-        return int(ask())
+        return int(ask(target.torch_device))
 
     return count

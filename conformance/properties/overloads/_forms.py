@@ -10,7 +10,7 @@ import torch
 
 from conformance.checking import trees
 from conformance.checking.compare import fact
-from conformance.checking.invocation import attempt
+from conformance.checking.invocation import attempt, report_error
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle import promises
@@ -75,7 +75,7 @@ def hold(
     def attempt_form(on: Target, scratch: Recorder, overload: Overload) -> None:
         _Attempt(on, scratch, found, overload, form, laid, into).run()
 
-    held(target, recorder, found, attempt_form)
+    held(target, recorder, found, attempt_form, lambda: accepts(found, form, laid, into))
 
 
 def held(
@@ -83,10 +83,16 @@ def held(
     recorder: Recorder,
     found: Answer,
     statement: Callable[[Target, Recorder, Overload], None],
+    defined: Callable[[], bool] = lambda: True,
 ) -> None:
     """Check a statement on the target; if it fails there and the CPU does not keep to it, that is a note."""
     trial = recorder.trial()
-    statement(target, trial, found.subject.info)
+    ran = attempt(lambda: statement(target, trial, found.subject.info))
+    if ran.error is not None:
+        report_error(target, trial, ran.error, what="preparing or reading a call", sample=found.sample.index)
+    if trial.failed and not defined():
+        recorder.compared(1)  # a call that the CPU refuses has no answer
+        return
     if trial.failed:
         twin = recorder.trial()
         statement(target.on_cpu(), twin, torchs_own(found.subject))

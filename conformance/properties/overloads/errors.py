@@ -59,7 +59,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    for found in answers(subject, recorder, _LIMIT):
+    for found in answers(target, subject, recorder, _LIMIT):
         recorder.compared(1)  # the call has an answer; perhaps everything of its kind has one
         for form in forms_of(target, found):
             for sample, out in _wrong(found, form):

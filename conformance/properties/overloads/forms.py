@@ -41,7 +41,7 @@ _LIMIT = 4
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    for number, found in enumerate(answers(subject, recorder, _LIMIT)):
+    for number, found in enumerate(answers(target, subject, recorder, _LIMIT)):
         for form in forms_of(target, found):
             hold(target, recorder, found, form)
             if number == 0:

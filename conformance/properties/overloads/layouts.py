@@ -52,7 +52,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    for found in answers(subject, recorder, _LIMIT):
+    for found in answers(target, subject, recorder, _LIMIT):
         tensors = found.sample.tensors()
         recorder.compared(1)  # the call has an answer; no tensor of it may be able to have another layout
         for form in forms_of(target, found):
@@ -95,6 +95,8 @@ def _rows_alike(found: Answer, place: int) -> Answer | None:
     tensor = found.sample.tensors()[place]
     if expanded(tensor) is None or found.rule.name == "factorisation":
         return None  # equal rows make a matrix singular
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        return None  # equal indices write to one place, in an order that is free
     alike = tensor[:1].expand(tensor.shape).clone()
     input, args, kwargs = trees.tree_map(lambda v: alike if v is tensor else v, found.sample.arguments)
     return answer(

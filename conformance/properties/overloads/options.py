@@ -58,7 +58,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     tried: dict[str, bool] = {}
-    for found in answers(subject, recorder, _LIMIT):
+    for found in answers(target, subject, recorder, _LIMIT):
         recorder.compared(1)  # the call has an answer; it may have no options
         for name, changed in _changed(found):
             tried[name] = tried.get(name, False) or _differs(changed, found)

@@ -45,7 +45,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     with generators_restored():
-        for found in answers(subject, recorder, _LIMIT):
+        for found in answers(target, subject, recorder, _LIMIT):
             recorder.compared(1)
             for form in forms_of(target, found):
                 if form in (FUNCTION, IN_PLACE):
