@@ -211,7 +211,7 @@ def answers(target: Target, subject: Subject, recorder: Recorder, limit: int) ->
         recorder.samples(1, 0)
         yield one
     if not known:
-        recorder.note(f"no operator calls the overload in {dtype} on this release of torch")
+        recorder.note(f"no call of the overload in {dtype} has only dtypes that the target declares")
         recorder.compared(1)
 
 
