@@ -11,6 +11,8 @@ MAX_FAILURES_KEPT = 5
 MAX_SHAPES_KEPT = 20
 MAX_MESSAGE = 4000
 MAX_NOTES = 20
+#: The note of a result that passes without a comparison begins so.
+CHECKED_NOTHING = "checked nothing: "
 
 
 class Recorder:
@@ -38,6 +40,7 @@ class Recorder:
         self._samples_available = 0
         self._unsupported: str | None = None
         self._vacuous: str | None = None
+        self._idle: str | None = None
         self._placement: Placement | None = None
 
     @property
@@ -93,6 +96,15 @@ class Recorder:
         """Record that the subject did not run in its mode, so that no comparison says anything about it."""
         self._vacuous = reason
 
+    def idle(self, reason: str) -> None:
+        """Record that nothing may be due for the result: if nothing is compared after all, it passes with a
+        note that begins with :data:`CHECKED_NOTHING`.
+
+        For subjects whose inputs decide what can be checked. Results that are idle on the CPU are not planned
+        (``conformance.upkeep.overloads --idle``).
+        """
+        self._idle = self._idle or reason
+
     @property
     def first_failure(self) -> str:
         """The message of the first deviation, empty if there is none."""
@@ -115,6 +127,7 @@ class Recorder:
         for note in other._notes:
             self.note(note)
         self._unsupported = self._unsupported or other._unsupported
+        self._idle = self._idle or other._idle
 
     @property
     def samples_used(self) -> int:
@@ -139,6 +152,9 @@ class Recorder:
             verdict = Verdict.FAIL
         elif self._unsupported is not None:
             verdict = Verdict.UNSUPPORTED
+        elif comparisons == 0 and self._idle is not None and self._vacuous is None:
+            verdict = Verdict.PASS
+            self.note(CHECKED_NOTHING + self._idle)
         elif comparisons == 0 or self._vacuous is not None:
             verdict = Verdict.VACUOUS
             failures = [Failure(Kind.VACUOUS, (self._vacuous or "nothing was compared")[:MAX_MESSAGE])]

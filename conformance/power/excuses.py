@@ -7,6 +7,7 @@ place and to those made of them; never by a single mutant.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping, Set
 
 import torch
@@ -17,11 +18,12 @@ from conformance.power import kinds
 from conformance.power.campaign import Fate
 from conformance.power.faults import Fault
 from conformance.properties.overloads import errors, shapes, values
-from conformance.properties.overloads._answers import Answer, answer, trusts_its_callers
+from conformance.properties.overloads._answers import Answer, answer, signs_zeros, trusts_its_callers
 from conformance.properties.overloads._changes import in_dimensions
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, OUT
 from conformance.samples.calls import calls_of
 from conformance.samples.kernels import base_name
+from conformance.samples.operators import bits
 from conformance.subjects import overloads
 from conformance.subjects.databases import Subject, find
 from conformance.target import file as target_file
@@ -33,6 +35,13 @@ OF_VALUES = frozenset(
         *("signed-zero-lost", "subnormal-flushed", "low-precision", "bool-byte", "stale-result", "flaky"),
         *("empty-input",),
     }
+)
+#: Kinds that need a result of several elements.
+OF_SEVERAL = frozenset({"last-element", "tail-of-16", "above-size", "result-strides", "write-partial"})
+#: Operators that torch documents by a formula which their first two tensors may change places in.
+_SYMMETRIC = re.compile(
+    r"(add|mul|multiply|eq|ne|not_equal|maximum|minimum|fmax|fmin|gcd|lcm|hypot|logaddexp2?|logical_(and|or|xor)"
+    r"|bitwise_(and|or|xor)|mse_loss|smooth_l1_loss|huber_loss|dot|equal)$"
 )
 #: Calls of a place that are looked at, and dtypes if the mutant names none.
 _CALLS = 6
@@ -48,14 +57,19 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
     base = base_name(fault.place)
     if fault.kind in OF_VALUES and promises.is_uninitialised(base.rstrip("_")):
         return "the values of the result are free"
-    if fault.kind == "signed-zero-lost" and not values.moves(base):
+    moved = values.moves(base) or signs_zeros(base.rstrip("_"))
+    if fault.kind == "signed-zero-lost" and not moved:
         return "no document promises the sign of a zero that is computed"
+    if fault.kind == "swapped-arguments" and _SYMMETRIC.match(base.rstrip("_")):
+        return "torch documents the operator as the same with its first two tensors exchanged"
+    subject = subject_of(fault.place)
+    if subject is not None and fault.kind in kinds.OF_REFUSALS and not _is_refused_ever(subject, fault.place):
+        return "the CPU refuses no wrong call that the suite can make, and no document asks a device to"
     if fate != Fate.ASLEEP.value:
         return None
     need = kinds.NEEDS.get(fault.kind)
     if need is not None and (fault.place, "called") in calls and (fault.place, need) not in calls:
         return f"the kind needs a place that is called and {need.replace('-', ' ')}"
-    subject = subject_of(fault.place)
     if subject is None:
         return None
     if fault.kind == "empty-input" and torch.Tag.pointwise in subject.info.op.tags:
@@ -64,10 +78,20 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return f"the CPU takes no tensor of {fault.value} dimensions in any call that the suite can make"
     if fault.kind == "scalar-only" and not _takes(subject, fault.dtype, _of_scalars):
         return "the CPU takes no call of scalars alone that the suite can make"
-    if fault.kind in kinds.OF_REFUSALS and not _is_refused_ever(subject, fault.place):
-        return "the CPU refuses no wrong call that the suite can make"
-    if fault.kind == "int-53-bits" and not _takes(subject, "int64", functools.partial(_has_int64, fault)):
-        return "no call that the suite can make has an int64 tensor there"
+    if fault.kind == "empty-input" and not _takes(subject, fault.dtype, _of_nothing):
+        return "the CPU takes no empty tensor in any call that the suite can make, or returns nothing"
+    if fault.kind == "int-53-bits" and not _takes(subject, fault.dtype, functools.partial(_has_int64, fault)):
+        return "no call that the suite can make has an int64 tensor there, and a result that holds its digits"
+    if fault.kind in OF_SEVERAL and not _takes(subject, fault.dtype, functools.partial(_several, fault)):
+        return "the CPU returns one element there in every call that the suite can make"
+    if fault.kind == "offset-in-channels-last-ignored" and not _takes(
+        subject, fault.dtype, functools.partial(_can_have_channels, fault)
+    ):
+        return "the CPU takes no tensor of four or five dimensions there in any call that the suite can make"
+    if fault.kind == "aliasing-gained" and not any(
+        _returns_argument(one) for one in _asked(subject, fault.dtype)
+    ):
+        return "the CPU returns no argument's values for any special value in any argument"
     if fault.kind in _VALUES and not _returns(subject, fault.dtype, fault.kind):
         return "the CPU returns no such value for any special value in any argument"
     return None
@@ -106,10 +130,54 @@ def _in_rank(rank: int, found: Answer) -> bool:
     return not trusts_its_callers(found.subject) and in_dimensions(found, rank) is not None
 
 
-def _has_int64(fault: Fault, found: Answer) -> bool:
+def _argument(fault: Fault, found: Answer) -> torch.Tensor | None:
     given = [found.sample.input, *found.sample.args]
     there = given[fault.position] if fault.position < len(given) else None
-    return isinstance(there, torch.Tensor) and there.dtype == torch.int64
+    return there if isinstance(there, torch.Tensor) else None
+
+
+def _has_int64(fault: Fault, found: Answer) -> bool:
+    there = _argument(fault, found)
+    if there is None or there.dtype != torch.int64:
+        return False
+    return any(not (t.is_floating_point() or t.is_complex()) for t in trees.tensors(found.plain))
+
+
+def _of_nothing(found: Answer) -> bool:
+    if trusts_its_callers(found.subject):
+        return True  # it cannot be asked
+    return any(
+        any(tensor.numel() for tensor in trees.tensors(changed.plain)) for changed in shapes.empty(found)
+    )
+
+
+def _several(fault: Fault, found: Answer) -> bool:
+    results = trees.tensors(found.plain)
+    return fault.position >= len(results) or results[fault.position].dim() > (
+        1 if fault.kind == "result-strides" else 0
+    )
+
+
+def _can_have_channels(fault: Fault, found: Answer) -> bool:
+    there = _argument(fault, found)
+    if there is None:
+        return fault.position >= 1 + len(found.sample.args)  # it is given by name, or left out
+    if there.dim() in (4, 5):
+        return True
+    if trusts_its_callers(found.subject):
+        return False
+    deeper = in_dimensions(found, 4)
+    changed = None if deeper is None else _argument(fault, deeper)
+    return changed is not None and changed.dim() in (4, 5)
+
+
+def _returns_argument(found: Answer) -> bool:
+    given = [t.detach().contiguous() for t in found.sample.tensors()]
+    return any(
+        one.dtype == other.dtype and one.shape == other.shape and one.numel() and bits(one) == bits(other)
+        for one in given
+        for other in (t.resolve_conj().resolve_neg().contiguous() for t in trees.tensors(found.plain))
+    )
 
 
 @functools.cache
@@ -136,11 +204,17 @@ def _returns(subject: Subject, dtype: str | None, kind: str) -> bool:
 
 
 def _results(subject: Subject, dtype: str | None) -> Iterator[torch.Tensor]:
+    for one in _asked(subject, dtype):
+        yield from trees.tensors(one.plain)
+
+
+def _asked(subject: Subject, dtype: str | None) -> Iterator[Answer]:
+    """The answers to the calls of a place, and to those made of them with special values."""
     target = target_file.load("cpu").target("eager")
     for found in _answers(subject, dtype):
-        special = values.with_special_values(target, found) if values.applies(target, subject) else ()
-        for one in (found, *special):
-            yield from trees.tensors(one.plain)
+        yield found
+        if values.applies(target, subject):
+            yield from values.with_special_values(target, found)
 
 
 def _any(holds: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], bool]:

@@ -21,12 +21,16 @@ _FILE = Path(__file__).parent / "historical.toml"
 
 @dataclasses.dataclass(frozen=True)
 class Historical:
-    """A reported fault: the address of its ``report``, the mutants that stand for it, or why none can."""
+    """A reported fault: the address of its ``report``, the mutants that stand for it, or why none can.
+
+    ``scale`` says how a condition was scaled down, empty if it was not.
+    """
 
     id: str
     report: str
     planted: tuple[Fault, ...] = ()
     not_expressible: str = ""
+    scale: str = ""
 
 
 @functools.cache
@@ -39,6 +43,7 @@ def load() -> Sequence[Historical]:
             row["report"],
             tuple(Fault.parse(text) for text in row.get("planted", ())),
             row.get("not_expressible", ""),
+            row.get("scale", ""),
         )
         for row in rows
     )

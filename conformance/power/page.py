@@ -98,7 +98,8 @@ def _reported(outcomes: Iterable[Outcome]) -> Iterator[str]:
     for rows, word in ((tally.unseen, "**not killed**"), (tally.killed, "killed")):
         for row in rows:
             names = "<br>".join(f"`{fault}`" for fault in row.planted)
-            yield f"| [{row.id}]({row.report}) | {names} | {word} |"
+            scale = f"; scaled: {row.scale}" if row.scale else ""
+            yield f"| [{row.id}]({row.report}) | {names} | {word}{scale} |"
     for row in tally.not_expressible:
         why = row.not_expressible or "the device has no such kernel"
         yield f"| [{row.id}]({row.report}) | | {why} |"

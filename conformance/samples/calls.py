@@ -1,7 +1,8 @@
-"""Calls of overloads, recorded on the CPU while operators run on their samples."""
+"""Calls of overloads: recorded on the CPU while operators run on their samples, or built."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -9,6 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance import torch_private
 from conformance.checking import trees
+from conformance.samples import built
+from conformance.samples.built import Maker
 from conformance.samples.cache import SubjectCache
 from conformance.samples.copies import Copier, to_host
 from conformance.samples.operators import Sample, SampleSet, dtype_name, dtype_of, evenly, samples_of
@@ -101,6 +104,8 @@ def calls_of(subject: Subject, dtype: str) -> SampleSet:
 
 
 def _calls(subject: Subject, dtype: str) -> list[Sample]:
+    if subject.name in built.BUILT:
+        return built.samples(subject.name, dtype)
     found: dict[tuple[Any, ...], Sample] = {}
     backward = subject.info.backward
     for name in subject.info.operators:
@@ -122,8 +127,36 @@ def _calls(subject: Subject, dtype: str) -> list[Sample]:
                 if dtype_name(next(iter(sample.tensors())).dtype) == dtype and form not in found:
                     found[form] = sample
                     taken += 1
-    ordered = sorted(found.values(), key=_worth, reverse=True)[:_CALLS]
+    ordered = sorted(found.values(), key=_worth, reverse=True)
+    ordered = [*_in_rows(subject, dtype, ordered), *ordered][:_CALLS]
     return [sample.replace(index=index) for index, sample in enumerate(ordered)]
+
+
+def _in_rows(subject: Subject, dtype: str, ordered: list[Sample]) -> Iterator[Sample]:
+    """Yield a pointwise call in two dimensions if operators make none: many layouts need them."""
+    if (
+        torch.Tag.pointwise not in find(subject.kind, subject.name).info.op.tags
+        or not ordered
+        or ordered[0].input is None
+    ):
+        return
+    best = ordered[0]
+    largest = max(best.tensors(), key=lambda t: t.numel())
+    if min(largest.dim(), largest.numel()) >= 2:
+        return
+    count = largest.numel()
+    rows = next((rows for rows in (4, 3, 2, 5, 7) if count > rows and count % rows == 0), 0)
+    shape = (rows, count // rows) if rows else (4, 5)
+
+    def leaf(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.shape != largest.shape:
+            return value
+        if rows:
+            return value.reshape(shape)
+        return Maker(subject.name, dtype_name(value.dtype)).values(*shape)
+
+    input, args, kwargs = trees.tree_map(leaf, best.arguments)
+    yield best.replace(input=input, args=args, kwargs=kwargs)
 
 
 def _dtypes(operator: Subject, backward: bool) -> Any:

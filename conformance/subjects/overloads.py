@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ class Overload:
 
     ``op`` is the function, or the only form that there is; ``in_place`` and ``out`` take the same arguments,
     the latter with ``outs`` besides. ``operators`` are names of torch's database whose samples call it in one
-    of ``dtypes``, in a backward pass if ``backward`` is true; ``random``: it draws random numbers.
+    of ``dtypes``, in a backward pass if ``backward`` is true; ``random``: it draws random numbers. ``idle``
+    holds by property the dtypes in which it finds nothing to check on the CPU.
     """
 
     op: Any
@@ -40,6 +41,7 @@ class Overload:
     dtypes: Sequence[str]
     backward: bool
     random: bool
+    idle: Mapping[str, Sequence[str]]
 
 
 def name_of(op: Any) -> str:
@@ -131,6 +133,7 @@ def table() -> dict[str, Overload]:
                 row["operators"],
                 row["dtypes"],
                 row["backward"],
-                torch.Tag.nondeterministic_seeded in op.tags,
+                torch.Tag.nondeterministic_seeded in op.tags and row.get("draws", True),
+                row.get("idle", {}),
             )
     return found

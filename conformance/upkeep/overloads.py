@@ -1,19 +1,26 @@
-"""``python -m conformance.upkeep.overloads``: writes which operators call which overloads in which dtypes."""
+"""``python -m conformance.upkeep.overloads``: writes which operators call which overloads in which dtypes.
+
+With ``--idle`` it adds in which dtypes a property finds nothing to check, from a run on the CPU.
+"""
 
 from __future__ import annotations
 
+import argparse
 import collections
 import functools
 import json
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from conformance import torch_private
+from conformance.checking.recorder import CHECKED_NOTHING
 from conformance.oracle import promises
+from conformance.samples.built import BUILT, samples
 from conformance.samples.calls import Recording, record
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import dtype_name, evenly, samples_of
@@ -23,6 +30,12 @@ from conformance.subjects.databases import Subject, subjects
 #: Operators that are named for one overload: the fewest that show all of its dtypes, and these at least.
 _OPERATORS = 2
 _SAMPLES = 8
+
+#: Dtypes in which built calls are tried.
+_DTYPES = (
+    *("bfloat16", "bool", "complex128", "complex64", "float16", "float32", "float64"),
+    *("int16", "int32", "int64", "int8", "uint8"),
+)
 
 #: The CPU's own ways, which no other device has to know.
 _OF_THE_CPU = re.compile("mkldnn|_for_cpu|_cpu$|quantized|fbgemm")
@@ -105,12 +118,63 @@ def table() -> dict[str, Any]:
                 operators.append(key[0])
                 seen |= known[key]
         rows[name] = {"operators": operators, "dtypes": sorted(seen), "backward": only_backward}
-    return rows
+    for name, built in BUILT.items():
+        if name in rows:
+            raise ValueError(f"operators call {name}; take it out of conformance/samples/built.py")
+        rows[name] = {"operators": [built.like], "dtypes": sorted(_answered(name)), "backward": False}
+        if not built.draws:
+            rows[name]["draws"] = False
+    return dict(sorted(rows.items()))
+
+
+def _answered(name: str) -> Iterator[str]:
+    """Yield the dtypes in which the CPU takes a built call."""
+    bare, _, overload = name.partition(".")
+    op = getattr(getattr(torch.ops.aten, bare), overload or "default")
+    for dtype in sorted(_DTYPES):
+        for sample in samples(name, dtype):
+            try:
+                with torch_private.torch_seeded(0), torch_private.quiet():
+                    sample.call(op)
+            except Exception:
+                continue
+            yield dtype
+            break
+
+
+def idle(rows: dict[str, Any], document: Path) -> int:
+    """Note in the table what has checked nothing in a run on the CPU; return how many results that are."""
+    count = 0
+    for leg in json.loads(document.read_text())["legs"]:
+        if leg["target"] != "cpu":
+            raise ValueError(
+                f"{document} is of target {leg['target']}; only the CPU's own run says what is idle"
+            )
+        for result in leg["results"]:
+            case, _, dtype = result["id"].rpartition("@")
+            name, _, overload = case.partition("/")
+            if overload in rows and any(note.startswith(CHECKED_NOTHING) for note in result.get("notes", ())):
+                known = rows[overload].setdefault("idle", {}).setdefault(name, [])
+                known[:] = sorted({*known, dtype})
+                count += 1
+    return count
 
 
 def main() -> int:
-    """Write the table of the installed torch."""
-    rows = table()
+    """Write the table of the installed torch, or note in it what a run has shown to be idle."""
+    parser = argparse.ArgumentParser(prog="python -m conformance.upkeep.overloads", description=main.__doc__)
+    parser.add_argument(
+        "--idle",
+        type=Path,
+        metavar="RESULTS",
+        help="results.json of 'conformance run --target cpu --mode eager --level full -k overload-'",
+    )
+    options = parser.parse_args()
+    if options.idle is not None:
+        rows = json.loads(overloads._FILE.read_text())
+        print(f"{idle(rows, options.idle)} results check nothing")
+    else:
+        rows = table()
     overloads._FILE.write_text(
         "{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in rows.items()) + "\n}\n"
     )

@@ -25,6 +25,7 @@ RED: list[tuple[str, str, list[str]]] = [
     ),
     ("eager", "dtype", ["overload-options/add.Tensor@float32"]),
     ("eager", "error", ["overload-errors/gather@float32"]),
+    ("eager", "error", ["overload-indices/gather@float32"]),
     ("eager", "random", ["overload-random/uniform@float32"]),
     ("eager", "dtype", ["promotion/add@any", "value/add@float32"]),
     ("eager", "integers", ["dtypes/add@any"]),

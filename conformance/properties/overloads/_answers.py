@@ -28,6 +28,7 @@ from conformance.model.verdicts import Kind
 from conformance.oracle import promises
 from conformance.oracle.operators import Expected, compute, written_places
 from conformance.properties.operators._common import declared, tolerance_for
+from conformance.samples.built import BUILT
 from conformance.samples.calls import calls_of
 from conformance.samples.copies import to_host
 from conformance.samples.kernels import base_name
@@ -37,15 +38,22 @@ from conformance.subjects.overloads import Overload
 from conformance.target.target import Target
 
 
-def dtypes(target: Target, subject: Subject) -> Sequence[str]:
+def dtypes(name: str, target: Target, subject: Subject) -> Sequence[str]:
     """Return the dtypes in which some operator calls the overload, of those that the target declares.
 
-    Overloads that draw random numbers have none: they have a property of their own.
+    Without those in which the property ``name`` finds nothing to check. Overloads that draw random numbers
+    have none: they have a property of their own.
     """
-    return [] if subject.info.random else calls_in(target, subject)
+    return [] if subject.info.random else calls_in(name, target, subject)
 
 
-def calls_in(target: Target, subject: Subject) -> Sequence[str]:
+def calls_in(name: str, target: Target, subject: Subject) -> Sequence[str]:
+    """Return what :func:`dtypes` returns, for overloads that draw random numbers as well."""
+    idle = subject.info.idle.get(name, ())
+    return [dtype for dtype in declared_calls(target, subject) if dtype not in idle]
+
+
+def declared_calls(target: Target, subject: Subject) -> Sequence[str]:
     """Return the dtypes in which some operator calls the overload, of those that the target declares."""
     able = set[str]().union(*(declared(target, find("operator", name)) for name in subject.info.operators))
     return [name for name in subject.info.dtypes if name in target.dtypes and name in able]
@@ -77,9 +85,18 @@ _RULES = {
 
 #: Overloads that return values and the places at which they were found.
 _INDEXED = re.compile(
-    r"(sort|topk|kthvalue|median|nanmedian|cummax|cummin|\w*max_pool\dd_with_indices|adaptive_max_pool\dd"
+    r"(sort|topk|kthvalue|median|nanmedian|cummax|cummin|\w*max_pool\dd_with_indices|adaptive_max_pool\dd|mode"
     r"|fractional_max_pool\dd)$"
 )
+
+
+#: Operations of IEEE 754 (5.4, 6.3), in which torch's documentation says that its devices compute.
+_ARITHMETIC = re.compile(r"(add|sub|mul|div|neg|abs|sqrt)$")
+
+
+def signs_zeros(name: str) -> bool:
+    """Return whether the sign of a zero that an overload of that name computes is fixed."""
+    return _ARITHMETIC.match(name) is not None
 
 
 def trusts_its_callers(subject: Subject) -> bool:
@@ -87,6 +104,8 @@ def trusts_its_callers(subject: Subject) -> bool:
     overload: Overload = find(subject.kind, subject.name).info
     if torch.Tag.pointwise in overload.op.tags:
         return False
+    if subject.name in BUILT and re.match(r"_[^_]|.*(\.data|_jvp)$", subject.name):
+        return True
     return overload.backward or _TRUSTING.match(subject.name) is not None
 
 
@@ -105,6 +124,11 @@ class Answer:
     def overload(self) -> Overload:
         """torch's own overload."""
         return torchs_own(self.subject)
+
+    @property
+    def signs(self) -> bool:
+        """True if IEEE 754 says what sign a zero of the result has: that of arithmetic."""
+        return signs_zeros(base_name(self.subject.name))
 
     @functools.cached_property
     def written(self) -> frozenset[int]:
@@ -159,10 +183,36 @@ def answer(
     outcome = attempt(lambda: call_quietly(torchs_own(subject).op, host))
     if not outcome.ok:
         return None
-    plain = trees.tree_map(lambda v: v.detach() if isinstance(v, torch.Tensor) else v, outcome.value)
+    returned = with_writes(torchs_own(subject).op, host, outcome.value)
+    plain = trees.tree_map(lambda v: v.detach() if isinstance(v, torch.Tensor) else v, returned)
     if any(tensor.layout is not torch.strided for tensor in trees.tensors(plain)):
         return None
     return Answer(subject, dtype_of(dtype), sample, host, plain, comparison)
+
+
+def with_writes(op: Any, sample: Sample, returned: Any) -> Any:
+    """Return what a call returned, with what it wrote and does not return behind it."""
+    written = hidden_writes(op)
+    if not written:
+        return returned
+    given = [sample.input, *sample.args]
+    values = [
+        given[position] if position < len(given) else sample.kwargs.get(name) for position, name in written
+    ]
+    return (returned, values)
+
+
+@functools.cache
+def hidden_writes(op: Any) -> Sequence[tuple[int, str]]:
+    """Return position and name of the arguments that an overload writes and does not return."""
+    returned = {frozenset(r.alias_info.after_set) for r in op._schema.returns if r.alias_info is not None}
+    return [
+        (position, argument.name)
+        for position, argument in enumerate(op._schema.arguments)
+        if argument.alias_info is not None
+        and argument.alias_info.is_write
+        and frozenset(argument.alias_info.after_set) not in returned
+    ]
 
 
 def torchs_own(subject: Subject) -> Overload:
@@ -211,8 +261,7 @@ def answers(target: Target, subject: Subject, recorder: Recorder, limit: int) ->
         recorder.samples(1, 0)
         yield one
     if not known:
-        recorder.note(f"no call of the overload in {dtype} has only dtypes that the target declares")
-        recorder.compared(1)
+        recorder.idle(f"no call of the overload in {dtype} has only dtypes that the target declares")
 
 
 def _is_declared(target: Target, found: Answer) -> bool:
@@ -224,9 +273,9 @@ def _is_declared(target: Target, found: Answer) -> bool:
 
 
 def _worth(found: Answer) -> tuple[int, int]:
-    """Calls of which every tensor has several elements in several dimensions are worth most."""
+    """Calls of which every tensor has several elements, and these in several dimensions, are worth most."""
     tensors = found.sample.tensors()
-    return min(min(t.dim(), 2) for t in tensors), min(min(t.numel(), 8) for t in tensors)
+    return min(min(t.numel(), 8) for t in tensors), min(min(t.dim(), 2) for t in tensors)
 
 
 def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: str) -> bool:
@@ -243,7 +292,11 @@ def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: 
     free = promises.free_parts(name, found.sample) | _free_indices(name)
     parts = list(zip(trees.leaves(actual), trees.leaves(found.plain), strict=True))
     for number, (value, base) in enumerate(parts):
-        if number in free or not isinstance(base, torch.Tensor):
+        if number in free:
+            continue
+        if not isinstance(base, torch.Tensor):
+            text = f"{what} is {value!r}, expected {base!r}."
+            good &= fact(recorder, value == base, Kind.VALUE, text, sample=index)
             continue
         part = what if len(parts) == 1 else f"part {number} of {what}"
         wider = number in promises.statistics(name) and base.dtype in (torch.bfloat16, torch.float16)
@@ -274,7 +327,8 @@ def _values(
     got, want = fetched.value, on_host(base)
     if got.dtype == torch.bool and got.numel() and not _only_zero_and_one(recorder, value, what, index):
         return False
-    if got.dtype == want.dtype and same_bits(got, want, zeros=found.comparison is Comparison.BITS):
+    zeros = found.signs or found.comparison is Comparison.BITS
+    if got.dtype == want.dtype and same_bits(got, want, zeros=zeros):
         recorder.compared(got.numel())
         return True
     if found.comparison in (Comparison.SPECIAL, Comparison.INFINITE):
@@ -282,7 +336,6 @@ def _values(
     applied, expected = found.rule, found.expected
     floating = base.is_floating_point() or base.is_complex()
     if not floating or applied.exact or found.comparison is Comparison.BITS:
-        zeros = found.comparison is Comparison.BITS
         return compare_values(
             recorder, got, want, tolerance=EXACT, what=what, sample=index, signed_zeros=zeros
         )
@@ -295,13 +348,21 @@ def _values(
     trial, twin = recorder.trial(), recorder.trial()
     if compare_values(trial, got, precise, tolerance=bound, what=what, sample=index, spread=spread):
         recorder.absorb(trial)
-        return True
+        return not found.signs or _zeros_agree(recorder, got, want, what, index)
     if not compare_values(twin, want, precise, tolerance=bound, what=what, sample=index, spread=spread):
-        recorder.compared(1)
+        recorder.idle(f"the CPU's own {what} is not within the tolerance")
         recorder.note(f"the CPU's own {what} is not within the tolerance")
         return True
     recorder.absorb(trial)
     return False
+
+
+def _zeros_agree(recorder: Recorder, got: torch.Tensor, want: torch.Tensor, what: str, index: int) -> bool:
+    if not (got.is_floating_point() and want.is_floating_point()):
+        return True
+    wrong = (got == 0) & (want == 0) & (got.signbit() != want.signbit())
+    text = f"{what} has {int(wrong.sum())} zeros of the wrong sign."
+    return fact(recorder, not bool(wrong.any()), Kind.VALUE, text, sample=index)
 
 
 def _only_zero_and_one(recorder: Recorder, value: torch.Tensor, what: str, index: int) -> bool:

@@ -97,6 +97,7 @@ def in_dimensions(found: Answer, rank: int) -> Answer | None:
         missing = rank - tensor.dim()
         if missing <= 0:
             return tensor
-        return tensor.detach().expand((2, *(1,) * (missing - 1), *tensor.shape)).clone()
+        sizes = [2] * min(missing, 2) + [1] * (missing - 2)  # batch and channels
+        return tensor.detach().expand((*sizes, *tensor.shape)).clone()
 
     return reshaped(found, deeper)

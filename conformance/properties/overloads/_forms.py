@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from conformance import torch_private
 from conformance.checking import trees
 from conformance.checking.compare import fact
 from conformance.checking.invocation import attempt, report_error
@@ -16,7 +17,14 @@ from conformance.model.verdicts import Kind
 from conformance.oracle import promises
 from conformance.properties.operators._arguments import check_kept
 from conformance.properties.operators._common import copy_in, failed_call, run
-from conformance.properties.overloads._answers import Answer, agree, call_quietly, reproducible, torchs_own
+from conformance.properties.overloads._answers import (
+    Answer,
+    agree,
+    call_quietly,
+    reproducible,
+    torchs_own,
+    with_writes,
+)
 from conformance.properties.overloads._layouts import Layout, Placed
 from conformance.samples.copies import to_host
 from conformance.samples.kernels import base_name
@@ -91,17 +99,17 @@ def held(
     if ran.error is not None:
         report_error(target, trial, ran.error, what="preparing or reading a call", sample=found.sample.index)
     if trial.failed and not defined():
-        recorder.compared(1)  # a call that the CPU refuses has no answer
+        recorder.idle("the CPU refuses the call in that form")
         return
     if trial.failed:
         twin = recorder.trial()
         statement(target.on_cpu(), twin, torchs_own(found.subject))
         if twin.failed:
-            recorder.compared(1)
+            recorder.idle("the CPU does not keep to it itself")
             recorder.note(f"the CPU does not keep to this itself: {twin.first_failure[:200]}")
             return
         if not reproducible(found):
-            recorder.compared(1)
+            recorder.idle("the CPU's result depends on what its memory held before")
             recorder.note("the CPU's result depends on what its memory held before")
             return
     recorder.absorb(trial)
@@ -152,9 +160,12 @@ class _Attempt:
             if accepts(found, form, self.laid, self.into):
                 failed_call(self.target, self.recorder, found.sample, outcome, self.what)
             else:
-                self.recorder.compared(1)
+                self.recorder.idle("the CPU refuses the call in that form")
             return
-        good = self._agrees(outcome.value, f"the result of {self.what}")
+        value = outcome.value if form != FUNCTION else with_writes(found.overload.op, given, outcome.value)
+        good = self._agrees(value, f"the result of {self.what}")
+        if form == FUNCTION:
+            self._is_new(outcome.value, given)
         if form == IN_PLACE:
             self._fact(outcome.value is given.input, Kind.ALIASING, "returns another tensor than its input")
             if good:
@@ -170,6 +181,15 @@ class _Attempt:
             kept = memory.kept(whole=whole)
             self._fact(kept, Kind.STATE, "has changed memory beside a tensor that it was given")
         check_kept(self.recorder, found.sample, copy, self.written, what=self.what)
+
+    def _is_new(self, returned: Any, given: Sample) -> None:
+        """Check that what the schema calls a new tensor shares no memory with an argument."""
+        returns = self.found.overload.op._schema.returns
+        if any(one.alias_info is not None for one in returns):
+            return
+        for value in trees.tensors(returned):
+            shared = value.numel() and any(torch_private.shares_memory(value, one) for one in given.tensors())
+            self._fact(not shared, Kind.ALIASING, "returns the memory of an argument")
 
     def _inside(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor in the layout of what is written."""

@@ -36,7 +36,7 @@ _LIMIT = 4
         "strides are those of torch's Meta kernels."
     ),
     level="core",
-    applies=dtypes,
+    applies=functools.partial(dtypes, "overload-forms"),
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
@@ -97,13 +97,14 @@ def _strides(target: Target, recorder: Recorder, found: Answer) -> None:
     """
     due = attempt(lambda: call_quietly(found.overload.op, on_meta(found.sample)))
     copy = copy_in(target, recorder, found.sample)
-    if not due.ok or copy is None:
+    if copy is None or not (due.ok or torch.Tag.dynamic_output_shape in found.overload.op.tags):
         return
     outcome = run(target, found.subject.info.op, copy)
     if not outcome.ok:
         return
+    planned = due.value if due.ok else found.plain  # Meta cannot know a size that depends on values
     for number, (value, plain, meta) in enumerate(
-        zip(trees.tensors(outcome.value), trees.tensors(found.plain), trees.tensors(due.value), strict=False)
+        zip(trees.tensors(outcome.value), trees.tensors(found.plain), trees.tensors(planned), strict=False)
     ):
         strides = _moving(plain)
         if strides == _moving(meta) and value.shape == plain.shape:

@@ -28,13 +28,15 @@ _LIMIT = 2
 _TENSORS = 6
 
 
+#: torch's own kernels read strided arguments beyond their memory, and end the process.
+_UNSAFE_STRIDES = frozenset({"_weight_norm_interface", "_weight_norm_interface_backward"})
 #: torch's own kernels write bytes beside a strided out= of theirs, and end the process.
 _UNSAFE = ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "upsample_bilinear2d", "upsample_bicubic2d")
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    names = dtypes(target, subject)
+    names = [] if subject.name in _UNSAFE_STRIDES else dtypes("overload-layouts", target, subject)
     return [name for name in names if name != "uint8"] if subject.name.startswith(_UNSAFE) else names
 
 
@@ -54,7 +56,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     for found in answers(target, subject, recorder, _LIMIT):
         tensors = found.sample.tensors()
-        recorder.compared(1)  # the call has an answer; no tensor of it may be able to have another layout
+        recorder.idle("no tensor of the calls can have another layout")
         for form in forms_of(target, found):
             for word, layout in LAYOUTS.items():
                 for place in range(min(len(tensors), _TENSORS)):
@@ -95,7 +97,8 @@ def _rows_alike(found: Answer, place: int) -> Answer | None:
     tensor = found.sample.tensors()[place]
     if expanded(tensor) is None or found.rule.name == "factorisation":
         return None  # equal rows make a matrix singular
-    if not (tensor.is_floating_point() or tensor.is_complex()):
+    counts = not (tensor.is_floating_point() or tensor.is_complex())
+    if counts and place > 0 and torch.Tag.pointwise not in found.overload.op.tags:
         return None  # equal indices write to one place, in an order that is free
     alike = tensor[:1].expand(tensor.shape).clone()
     input, args, kwargs = trees.tree_map(lambda v: alike if v is tensor else v, found.sample.arguments)

@@ -41,7 +41,7 @@ _PLACES = re.compile(
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return [] if subject.name in _FREE else dtypes(target, subject)
+    return [] if subject.name in _FREE else dtypes("overload-options", target, subject)
 
 
 @register(
@@ -59,7 +59,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     tried: dict[str, bool] = {}
     for found in answers(target, subject, recorder, _LIMIT):
-        recorder.compared(1)  # the call has an answer; it may have no options
+        recorder.idle("the calls have no options")
         for name, changed in _changed(found):
             tried[name] = tried.get(name, False) or _differs(changed, found)
             for form in forms_of(target, changed):

@@ -13,10 +13,11 @@ from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import copy_in, failed_call, run
 from conformance.properties.operators._distributions import generators_restored
-from conformance.properties.overloads._answers import Answer, answers, calls_in
+from conformance.properties.overloads._answers import Answer, answers, calls_in, hidden_writes, with_writes
 from conformance.properties.overloads._changes import mapped
-from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, forms_of
+from conformance.properties.overloads._forms import FUNCTION, IN_PLACE
 from conformance.subjects.databases import Subject
+from conformance.subjects.overloads import Overload
 from conformance.target.target import Target
 
 _LIMIT = 3
@@ -27,7 +28,7 @@ _FEWEST = 16
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return calls_in(target, subject) if subject.info.random else []
+    return calls_in("overload-random", target, subject) if subject.info.random else []
 
 
 @register(
@@ -46,10 +47,16 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     with generators_restored():
         for found in answers(target, subject, recorder, _LIMIT):
-            recorder.compared(1)
-            for form in forms_of(target, found):
-                if form in (FUNCTION, IN_PLACE):
-                    _draws(target, recorder, found, form)
+            recorder.idle("no call of the overload draws numbers")
+            _draws(target, recorder, found, FUNCTION)
+            overload: Overload = subject.info
+            if target.capable("inplace") and (found.fits_in_place or _also_writes_noise(overload)):
+                _draws(target, recorder, found, IN_PLACE)
+
+
+def _also_writes_noise(overload: Overload) -> bool:
+    """Return whether the overload and its form in place write an argument that they do not return."""
+    return overload.in_place is not None and bool(hidden_writes(overload.op))
 
 
 def _draws(target: Target, recorder: Recorder, found: Answer, form: str) -> None:
@@ -61,11 +68,14 @@ def _draws(target: Target, recorder: Recorder, found: Answer, form: str) -> None
     for seed in (_SEED, None, _SEED, None):
         if seed is not None:
             torch.manual_seed(seed)
-        outcome = run(target, op, mapped(copy, torch.Tensor.clone))
+        given = mapped(copy, torch.Tensor.clone)
+        outcome = run(target, op, given)
         if not outcome.ok:
             failed_call(target, recorder, found.sample, outcome, f"the {form}")
             return
-        drawn.append([on_host(tensor) for tensor in trees.tensors(outcome.value)])
+        own = found.overload.op if form == FUNCTION else found.overload.in_place
+        value = with_writes(own, given, outcome.value)
+        drawn.append([on_host(tensor) for tensor in trees.tensors(value)])
     index = found.sample.index
     for first, second, words in ((0, 2, "first"), (1, 3, "second")):
         same = _equal(drawn[first], drawn[second])

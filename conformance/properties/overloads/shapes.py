@@ -11,7 +11,7 @@ from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.properties.operators._enlarged import Way, ways
 from conformance.properties.overloads._answers import Answer, answers, dtypes, trusts_its_callers
-from conformance.properties.overloads._changes import again, in_dimensions, reshaped
+from conformance.properties.overloads._changes import again, in_dimensions, reshaped, with_tensor
 from conformance.properties.overloads._forms import forms_of, hold
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample
@@ -19,6 +19,7 @@ from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 2
+_TENSORS = 4
 _RANKS = (4, 5, 6, 7)
 #: Behind a vector of 16, and above the sizes from which on kernels work in parts.
 _SIZES = (17, 257, 1025, 4097, 65_537)
@@ -33,7 +34,7 @@ _SLOW = frozenset({"multilabel_margin_loss_forward", "_cdist_forward", "_pdist_f
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return [] if trusts_its_callers(subject) else dtypes(target, subject)
+    return [] if trusts_its_callers(subject) else dtypes("overload-shapes", target, subject)
 
 
 @register(
@@ -51,7 +52,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     grown = False
     for found in answers(target, subject, recorder, _LIMIT):
-        for changed in [*_ranks(found), *scalars(found), *_empty(found)]:
+        for changed in [*_ranks(found), *scalars(found), *empty(found)]:
             for form in forms_of(target, changed):
                 hold(target, recorder, changed, form)
         if not grown and base_name(subject.name) not in _UNIQUE:
@@ -59,7 +60,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 grown = True
                 for form in forms_of(target, changed):
                     hold(target, recorder, changed, form)
-        recorder.compared(1)  # the call has an answer, perhaps in no other shape
+        recorder.idle("the CPU takes the calls in no other shape")
 
 
 def _ranks(found: Answer) -> Iterator[Answer]:
@@ -80,7 +81,8 @@ def scalars(found: Answer) -> Iterator[Answer]:
         yield changed
 
 
-def _empty(found: Answer) -> Iterator[Answer]:
+def empty(found: Answer) -> Iterator[Answer]:
+    """Yield the answers to the call with tensors of no elements, if the CPU takes it."""
     for dimension in (0, -1):
 
         def without(tensor: torch.Tensor, dimension: int = dimension) -> torch.Tensor:
@@ -89,6 +91,13 @@ def _empty(found: Answer) -> Iterator[Answer]:
         changed = reshaped(found, without)
         if changed is not None:
             yield changed
+    tensors = found.sample.tensors()
+    for place, tensor in enumerate(tensors[:_TENSORS] if len(tensors) > 1 else ()):
+        for dimension in (0, -1)[: tensor.dim()]:  # one among others, as torch.cat takes it
+            nothing = tensor.detach().narrow(dimension, 0, 0).clone()
+            changed = again(found, with_tensor(found.sample, place, nothing))
+            if changed is not None:
+                yield changed
 
 
 def _sizes(found: Answer) -> Iterator[Answer]:

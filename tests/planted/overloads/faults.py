@@ -392,3 +392,61 @@ def a_draw_begins_with_the_last_number(overload: Overload) -> dict[str, Any]:
 def the_seed_does_not_count(overload: Overload) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(5)
     return {"op": lambda x, *args, **kwargs: torch.rand(x.shape, dtype=x.dtype, generator=generator)}
+
+
+@plant("overload-forms", "_fused_sgd_", "float32", Kind.VALUE)
+def momentum_not_written(overload: Overload) -> dict[str, Any]:
+    def op(params: Any, grads: Any, momenta: Any, **options: Any) -> Any:
+        return overload.op(params, grads, [one.clone() for one in momenta], **options)
+
+    return {"op": op}
+
+
+@plant("overload-forms", "equal", "int64", Kind.VALUE)
+def always_equal(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda one, other: True}
+
+
+@plant("overload-values", "sin", "float32", Kind.ALIASING)
+def zeros_return_the_argument(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda x: x if not bool(x.any()) else overload.op(x)}
+
+
+@plant("overload-shapes", "cat", "float32", Kind.VALUE)
+def one_empty_tensor_ends_the_list(overload: Overload) -> dict[str, Any]:
+    def op(tensors: Any, dim: int = 0) -> Any:
+        result = overload.op(tensors, dim)
+        return result * 0 if any(not t.numel() for t in tensors) else result
+
+    return {"op": op}
+
+
+@plant("overload-errors", "add.Tensor", "float32", Kind.ERROR_TYPE)
+def sizes_that_do_not_fit_are_an_index_error(overload: Overload) -> dict[str, Any]:
+    def op(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return overload.op(*args, **kwargs)
+        except RuntimeError as error:
+            raise IndexError(str(error)) from None
+
+    return {"op": op}
+
+
+@plant("overload-indices", "index_select", "float32", Kind.ERROR_TYPE)
+def indices_out_of_range_name_the_last_element(overload: Overload) -> dict[str, Any]:
+    def op(x: Any, dim: int, index: Any) -> Any:
+        return overload.op(x, dim, index.clamp(-x.shape[dim], x.shape[dim] - 1))
+
+    return {"op": op}
+
+
+@plant("overload-repeats", "mish", "float32", Kind.VALUE)
+def one_call_in_ninety_seven_is_wrong(overload: Overload) -> dict[str, Any]:
+    count = 0
+
+    def op(x: Any) -> Any:
+        nonlocal count
+        count += 1
+        return overload.op(x) + (count % 97 == 0)
+
+    return {"op": op}

@@ -3,8 +3,13 @@
 import pytest
 import torch
 
+from conformance.checking.invocation import attempt
+from conformance.properties.overloads._answers import call_quietly
 from conformance.samples import calls
+from conformance.samples.built import BUILT
 from conformance.samples.calls import Recording, calls_of
+from conformance.samples.copies import to_host
+from conformance.samples.operators import dtype_of
 from conformance.subjects.databases import find
 
 
@@ -57,3 +62,23 @@ def test_a_sample_on_which_the_operator_raises_records_what_came_before() -> Non
     wrong = Sample(0, torch.ones(2), (torch.ones(3),))
     calls.record(operator, torch.float32, wrong, recording, backward=False)
     assert len(recording.calls) == 1
+
+
+def test_a_call_with_elements_comes_before_an_empty_one_of_more_dimensions() -> None:
+    samples = calls_of(find("overload", "mish"), "float32")
+    assert samples[0].input.shape == (4, 5)
+
+
+@pytest.mark.parametrize("name", sorted(BUILT))
+def test_built_calls_are_taken_in_every_dtype_of_the_table(name: str) -> None:
+    subject = find("overload", name)
+    assert subject.info.dtypes
+    for dtype in subject.info.dtypes:
+        samples = calls_of(subject, dtype)
+        assert samples.available
+        taken = 0
+        for index in range(samples.available):
+            sample = samples[index]
+            assert next(iter(sample.tensors())).dtype == dtype_of(dtype)
+            taken += attempt(lambda sample=sample: call_quietly(subject.info.op, to_host(sample))).ok
+        assert taken
