@@ -21,3 +21,4 @@ def fake_device_lost(lab: Lab) -> Iterator[None]:
 
 
 NAMED["fake-devices"] = fake_device_lost
+NAMED["functionalize-of-fake-tensors"] = fake_device_lost

@@ -1,0 +1,185 @@
+"""Graphs of the operators that a function calls, with values, with fake tensors and with open sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from conformance import torch_private
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.checking.trees import leaves
+
+SIZES = ("real", "fake", "symbolic")
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Return whether two trees hold equal tensors and numbers."""
+    pairs = list(zip(leaves(left), leaves(right), strict=True))
+    return bool(pairs) and all(torch.equal(torch.as_tensor(a), torch.as_tensor(b)) for a, b in pairs)
+
+
+def targets(graph: Any) -> list[str]:
+    """Return the names of the operators in a graph, in order."""
+    return [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
+
+
+@behaviour("aot", level="full", capabilities=("autograd",))
+def graphs_run_on_other_values(lab: Lab) -> None:
+    """The graph of a function gives on other inputs what the function gives: with arguments in any number,
+    numbers of the host, gradients, changes of size in place, and tensors that are made and written inside.
+    """
+    x, y = lab.integers(3), lab.integers(3)
+
+    def pulled(a: torch.Tensor) -> Any:
+        return torch.autograd.grad((a * a * a).sum(), a)
+
+    def backward(a: torch.Tensor) -> Any:
+        a.grad = None
+        (a * a * a).sum().backward()
+        return a.grad
+
+    def lengthened(a: torch.Tensor) -> torch.Tensor:
+        b = a.clone()
+        b.unsqueeze_(-1)
+        return b * b.shape[-1]
+
+    def made(a: torch.Tensor) -> torch.Tensor:
+        return a + torch.tensor([2.0, 3.0, 4.0], device=a.device)
+
+    functions: dict[str, tuple[Callable[..., Any], Callable[[], tuple[torch.Tensor, ...]]]] = {
+        "a square": (lambda a: a * a, lambda: (lab.integers(3),)),
+        "a number of the host": (lambda a, b: a + b, lambda: (lab.integers(3), torch.tensor(5))),
+        "any number of arguments": (lambda *a: sum(a), lambda: (lab.integers(2), lab.integers(2))),
+        "grad": (pulled, lambda: (lab.integers(3, requires_grad=True),)),
+        "backward": (backward, lambda: (lab.integers(3, requires_grad=True),)),
+        "a change of size in place": (lengthened, lambda: (lab.integers(5),)),
+        "a tensor that is made inside": (made, lambda: (lab.integers(3),)),
+        "nll_loss": (lambda a, t: F.nll_loss(a, t), lambda: (lab.integers(1, 4), lab.put([2]))),
+        "part of a storage": (lambda a, b: a + b, lambda: (lab.integers(8)[3:], lab.integers(5))),
+    }
+    for name, (function, give) in functions.items():
+        for sizes in SIZES:
+            graph = torch_private.graph_of(function, *give(), sizes=sizes)
+            inputs = give()
+            result = graph(*inputs)
+            lab.same(f"{name}, {sizes}", [leaf.detach() for leaf in leaves(result)])
+            lab.holds(f"{name}, {sizes}: as without", equal(result, function(*inputs)))
+    torch_private.graph_of(lambda a: a * 2, x)
+    lab.same("an input is as it was", (x, y))
+
+
+@behaviour("aot", level="full")
+def graphs_with_constants(lab: Lab) -> None:
+    """A tensor that is made inside of a traced function is a constant of its graph, which gives the same each
+    time; factories, random numbers and overloads of operators are in the graph.
+    """
+
+    def written() -> torch.Tensor:
+        value = torch.tensor(1.0, device=lab.device)
+        value.add_(2)
+        return torch.full((2, 3), 1.0, device=lab.device) * value
+
+    for sizes in SIZES:
+        graph = torch_private.graph_of(written, sizes=sizes)
+        lab.expect(f"written, {sizes}", graph(), torch.full((2, 3), 3.0))
+        lab.expect(f"written, {sizes}: again", graph(), torch.full((2, 3), 3.0))
+    x = lab.integers(3)
+    graph = torch_private.graph_of(lambda a: a + torch.randn(a.shape, device=a.device), x)
+    lab.holds("random numbers are in the graph", "aten.randn.default" in targets(graph))
+    graph = torch_private.graph_of(lambda a: torch.empty_like(a), x)
+    lab.same("what is not initialised", targets(graph))
+    graph = torch_private.graph_of(torch.ops.aten.alias, x, sizes="fake")
+    lab.same("an alias", targets(graph))
+    lab.shares("an alias of the graph and its input", graph(x), x)
+
+
+@behaviour("aot", level="full")
+def graphs_with_open_sizes(lab: Lab) -> None:
+    """A graph with open sizes gives for inputs of other sizes what the function gives: sizes as numbers, in
+    arithmetic, in factories and as results, broadcasts, joins and expansions.
+    """
+    functions: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]] = {
+        "a square": (lambda a: a * a, ((3, 4),), ((6, 8),)),
+        "a broadcast": (lambda a, b: a * b, ((1, 2), (3, 1)), ((1, 5), (4, 1))),
+        "a join": (lambda a, b: torch.cat([a * b, a * b]), ((1, 6), (8, 1)), ((1, 5), (6, 1))),
+        "an expansion": (lambda a: (a * a).expand(a.shape), ((5, 1),), ((4, 1),)),
+        "a size times a tensor": (lambda a: a.size(0) * a, ((5,),), ((12,),)),
+        "a tensor plus a size": (lambda a: a.size(0) + a, ((5,),), ((4,),)),
+        "a quotient by a size": (lambda a: a * 60 / a.shape[0], ((4,),), ((5,),)),
+        "a root of a size": (lambda a: a / a.size(-1) ** 0.5, ((4,),), ((16,),)),
+        "sizes as results": (lambda a: (a.shape[0], a * 2, a.shape[0] * 3), ((5,),), ((12,),)),
+        "a factory by sizes": (
+            lambda a, b: a.new_zeros(b.shape[0], a.shape[1] * 2),
+            ((2, 4), (4, 5)),
+            ((3, 7), (9, 3)),
+        ),
+        "a factory by a negative size": (
+            lambda a: torch.zeros(-a.shape[0] + 10, device=a.device),
+            ((2,),),
+            ((6,),),
+        ),
+        "a repetition by a size": (
+            lambda a, b: a.repeat_interleave(b.size(0), 0),
+            ((4, 3), (5,)),
+            ((2, 6), (3,)),
+        ),
+        "a view by a size": (lambda a, b: a.view(b.shape[0]) + b.sum(), ((4, 2), (8,)), ((5, 2), (10,))),
+    }
+    for name, (function, first, second) in functions.items():
+        graph = torch_private.graph_of(function, *(lab.integers(*size) for size in first), sizes="symbolic")
+        inputs = [lab.integers(*size) for size in second]
+        result = graph(*inputs)
+        lab.same(name, result)
+        lab.holds(f"{name}: as without", equal(result, function(*inputs)))
+
+    def grown(a: torch.Tensor, b: torch.Tensor) -> None:
+        a.resize_(b.size(0))
+        a.fill_(1)
+
+    graph = torch_private.graph_of(
+        grown, torch.empty(0, device=lab.device), lab.integers(2), sizes="symbolic"
+    )
+    small = torch.empty(0, device=lab.device)
+    graph(small, lab.integers(5))
+    lab.expect("a resized input", small, torch.ones(5))
+
+    def masked(a: torch.Tensor, mask: torch.Tensor) -> None:
+        a[mask, 0] = a[mask, 0] * -1
+
+    mask = lab.put([True, False, True, True])
+    graph = torch_private.graph_of(masked, lab.integers(4, 3), mask, sizes="symbolic")
+    mine = lab.integers(4, 3)
+    yours, other = mine.clone(), lab.put([False, True, False, False])
+    graph(mine, other)
+    masked(yours, other)
+    lab.same("a mask", mine)
+    lab.holds("a mask: as without", torch.equal(mine, yours))
+
+
+@behaviour("aot", level="full", sees=("error",))
+def graphs_refuse_values(lab: Lab) -> None:
+    """A trace refuses results that depend on values: allclose of inputs, and numbers of what is random."""
+
+    def drawn() -> bool:
+        value = torch.ones(1, device=lab.device)
+        value.normal_()
+        return bool(value.item() == 2.5)
+
+    x = lab.integers(3)
+    for sizes in SIZES:
+        lab.raises(
+            f"allclose, {sizes}",
+            lambda: torch_private.graph_of(torch.allclose, x, x, sizes=sizes),
+            Exception,
+            match="(?i)data.?dependent|allclose",
+        )
+        lab.raises(
+            f"a random number, {sizes}",
+            lambda: torch_private.graph_of(drawn, sizes=sizes),
+            Exception,
+            match="(?i)data.?dependent|scalar",
+        )

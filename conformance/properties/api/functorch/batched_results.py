@@ -1,0 +1,223 @@
+"""vmap: several results, engine calls, strides, normalization, matrix functions and chunks."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from functorch.experimental import chunk_vmap
+from torch.func import grad
+from torch.utils.checkpoint import checkpoint
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.functorch.batched_operators import mapped
+from conformance.properties.api.functorch.training import near
+
+vmap = torch.vmap
+
+
+@behaviour("functorch", level="full", capabilities=("autograd",), sees=("value",))
+def batches_of_engine_calls(lab: Lab) -> None:
+    """vmap inside of checkpointing gives the gradients that it gives without, runs under anomaly detection,
+    which names the operator that gives NaN, and maps the engine's gradients by cotangents.
+    """
+    a = lab.floats(3, 4, 4) + 2 * torch.eye(4, device=lab.device)
+
+    def loss(b: torch.Tensor) -> Any:
+        return vmap(lambda m: (m @ m).sin().sum())(b).sum()
+
+    plain, kept = a.clone().requires_grad_(), a.clone().requires_grad_()
+    loss(plain).backward()
+    checkpoint(loss, kept, use_reentrant=False).backward()
+    lab.close("under checkpointing", kept.grad, roundings=256)
+    lab.holds("under checkpointing: as without", near(plain.grad, kept.grad))
+    x = -lab.floats(3, low=0.5)
+    with torch.autograd.set_detect_anomaly(True):
+        lab.expect("under anomaly detection", vmap(grad(lambda b: b.sum()))(x), torch.ones(3))
+        lab.raises("NaN", lambda: vmap(grad(lambda b: b.sqrt().sum()))(x), match="Sqrt.*nan")
+    image, kernel = lab.integers(2, 3, 4, 5, requires_grad=True), lab.integers(3, 3, 1, 1)
+    cotangents = lab.integers(5, 2, 3, 4, 5)
+
+    def pull(v: torch.Tensor) -> torch.Tensor:
+        return torch.autograd.grad(F.conv2d(image, kernel), image, v)[0]
+
+    result = vmap(pull)(cotangents)
+    lab.same("a convolution without a bias", result.detach())
+    each = torch.stack([pull(v) for v in cotangents])
+    lab.holds("a convolution without a bias: one by one", torch.equal(result, each))
+    first = lab.integers(2, 3, 2, requires_grad=True)
+    random = torch.autograd.grad((first**3).sum(), first, create_graph=True)[0]
+    lab.same(
+        "a second order",
+        vmap(lambda v: torch.autograd.grad(random, first, v, retain_graph=True)[0])(lab.integers(4, 2, 3, 2)),
+    )
+
+
+class Point(NamedTuple):
+    """Two results with names."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+
+
+@behaviour("functorch", level="full", capabilities=("autograd",), sees=("value",))
+def batches_of_several_results(lab: Lab) -> None:
+    """var_mean, mode, cross, slogdet, losses, silu, group norm and results with names act on each element of
+    a batch, at several levels; None in out_dims leaves a result of what is not mapped whole.
+    """
+    x = lab.integers(2, 3, 4, low=-8, high=9)
+    moments: Any = vmap(torch.var_mean)
+    for levels, function in ((1, moments), (2, vmap(moments))):
+        value = x if levels == 2 else x[0]
+        result: Any = function(value)
+        lab.close(f"var_mean, {levels} levels", result)
+        lab.holds(f"var_mean, {levels} levels: as without", near(result, torch.var_mean(value, -1)))
+    repeated = lab.put([[1.0, 2, 2, 3], [4, 4, 5, 6], [7, 8, 9, 9]])
+    mapped(lab, "mode", lambda a: torch.mode(a).values, repeated)
+    mapped(lab, "mode of the other dimension", lambda a: torch.mode(a).values, repeated.T, in_dims=1)
+    mapped(lab, "cross in a batch of three", torch.linalg.cross, lab.integers(3, 5, 3), lab.integers(3, 5, 3))
+    mapped(lab, "cross of vectors", torch.linalg.cross, lab.integers(3, 3), lab.integers(3, 3))
+    pair = vmap(lambda a, b: (a * 2, b.sum()), in_dims=(0, None), out_dims=(0, None))(x, x)  # type: ignore[arg-type]
+    lab.expect("None among out_dims", pair[1], x.sum().cpu())
+    lab.expect("the mapped one beside it", pair[0], 2 * x.cpu())
+    lab.raises("None for what is mapped", lambda: vmap(lambda a: (a, a), out_dims=(0, None))(x), ValueError)  # type: ignore[arg-type]
+    matrices = lab.floats(2, 3, 3) + 3 * torch.eye(3, device=lab.device)
+    parts = vmap(torch.linalg.slogdet)(matrices)
+    lab.close("slogdet", tuple(parts), roundings=256)
+    lab.holds("slogdet: as without", near(tuple(parts), tuple(torch.linalg.slogdet(matrices))))
+    mixed = vmap(vmap(torch.matmul, in_dims=(None, 0)))(
+        y := lab.integers(5, 2, 2, 2), v := lab.integers(5, 7, 2)
+    )
+    lab.same("matmul with one for all inside", mixed)
+    each = torch.stack([torch.stack([y[i] @ w for w in v[i]]) for i in range(5)])
+    lab.holds("matmul with one for all inside: as without", torch.equal(mixed, each))
+    named = vmap(lambda a, b: Point(a + 1, b))(x, x[:, 0])
+    lab.same("names", (type(named).__name__, tuple(named)))
+    lab.holds("the class of the result", isinstance(named, Point))
+    logits, due = lab.floats(2, 4, 3), lab.put([[0, 1, 2, 0], [2, 2, 1, 1]])
+    weight = lab.floats(3, low=0.5, high=1.0)
+    losses = vmap(lambda a, t: F.nll_loss(a, t, weight=weight))(logits, due)
+    lab.close("nll_loss", losses, roundings=64)
+    lone = torch.stack([F.nll_loss(logits[n], due[n], weight=weight) for n in range(2)])
+    lab.holds("nll_loss: as without", near(losses, lone))
+    whole = vmap(lambda t: F.nll_loss(logits[0], t, reduction="none"))(due)
+    lab.expect(
+        "nll_loss of one input",
+        whole,
+        F.nll_loss(logits[0].repeat(2, 1), due.flatten(), reduction="none").view(2, 4).cpu(),
+        roundings=16.0,
+    )
+    slopes = vmap(grad(lambda a: F.silu(a).sum()))(logits[0])
+    lab.close("the gradient of silu", slopes, roundings=64)
+    start = logits[0].clone().requires_grad_()
+    lab.holds(
+        "the gradient of silu: the engine's", near(slopes, torch.autograd.grad(F.silu(start).sum(), start)[0])
+    )
+    images = lab.floats(2, 3, 4, 2, 2)
+    gain, bias = lab.floats(2, 4), lab.floats(2, 4)
+    result = vmap(lambda a, w, b: F.group_norm(a, 2, w, b))(images, gain, bias)
+    lab.close("group_norm", result, roundings=1024)
+    single = torch.stack([F.group_norm(images[n], 2, gain[n], bias[n]) for n in range(2)])
+    lab.holds("group_norm: as without", near(result, single))
+    one = vmap(lambda a: F.group_norm(a, 2, gain[0], bias[0]))(images)
+    lab.holds(
+        "group_norm of one gain",
+        near(one, torch.stack([F.group_norm(i, 2, gain[0], bias[0]) for i in images])),
+    )
+    ones = vmap(torch.ones_like)(images)
+    lab.expect("ones_like", ones, torch.ones(2, 3, 4, 2, 2))
+
+
+@behaviour("functorch", level="full", sees=("value",))
+def batches_of_strides(lab: Lab) -> None:
+    """as_strided in a batch counts from the start of each element, reads no farther than its memory, and
+    raises if it would.
+    """
+    x = lab.integers(3, 4)
+    lab.expect("pairs", vmap(lambda a: a.as_strided((3, 2), (1, 1)) * 2)(x), 2 * x.unfold(1, 2, 1).cpu())
+    lab.expect(
+        "an offset", vmap(lambda a: a.as_strided((2,), (1,), a.storage_offset() + 1))(x), x[:, 1:3].cpu()
+    )
+    lab.expect("one element, again", vmap(lambda a: a.as_strided((2,), (0,)))(x), x[:, :1].expand(3, 2).cpu())
+    lab.raises("too far", lambda: vmap(lambda a: a.as_strided((2, 2), (40, 1)))(x))
+
+
+@behaviour("functorch", level="full", capabilities=("autograd",), sees=("value",))
+def batches_of_normalization(lab: Lab) -> None:
+    """batch_norm acts on each element of a batch, in training and not, with mapped statistics, which it
+    updates, and with weights for all.
+    """
+    images = lab.floats(2, 3, 2, 2, 2)
+    weight, bias = lab.floats(2, low=0.5, high=1.0), lab.floats(2)
+    for training in (True, False):
+        for affine in (True, False):
+            mean, var = lab.floats(2, 2), lab.floats(2, 2, low=0.5, high=1.0)
+            due_mean, due_var = mean.clone(), var.clone()
+            options = {"weight": weight, "bias": bias} if affine else {}
+
+            def norm(
+                a: torch.Tensor, m: torch.Tensor, v: torch.Tensor, o: Any = options, t: Any = training
+            ) -> Any:
+                return F.batch_norm(a, m, v, training=t, **o)
+
+            name = f"{'training' if training else 'evaluation'}{', affine' if affine else ''}"
+            result = vmap(norm)(images, mean, var)
+            each = torch.stack([norm(images[n], due_mean[n], due_var[n]) for n in range(2)])
+            lab.close(name, result, roundings=1024)
+            lab.holds(f"{name}: as without", near(result, each))
+            lab.holds(f"{name}: the statistics", near((mean, var), (due_mean, due_var)))
+    plain = vmap(lambda a: F.batch_norm(a, None, None, training=True))(images)
+    each = torch.stack([F.batch_norm(image, None, None, training=True) for image in images])
+    lab.holds("without statistics", near(plain, each))
+
+
+@behaviour("functorch", level="full", sees=("error",))
+def batches_of_vectors_are_no_matrices(lab: Lab) -> None:
+    """Matrix functions of torch.linalg refuse a batch of vectors under vmap, though the batch has the form of
+    a matrix.
+    """
+    x = lab.floats(3, 3) + 3 * torch.eye(3, device=lab.device)
+    for name in ("cholesky", "det", "slogdet", "inv", "pinv", "qr", "svd", "eigh", "eig", "matrix_power"):
+        function = getattr(torch.linalg, name)
+        numbers = (2,) if name == "matrix_power" else ()
+        lab.raises(f"{name} of a vector", lambda: function(x[0], *numbers), match="dimension")
+        lab.raises(
+            f"{name} of a batch of vectors",
+            lambda: vmap(lambda a: function(a, *numbers))(x),
+            match="dimension",
+        )
+    lab.raises(
+        "a vector among three",
+        lambda: vmap(torch.linalg.multi_dot)((x.expand(3, 3, 3), x, x.expand(3, 3, 3))),
+        match="2D",
+    )
+
+
+@behaviour("functorch", level="full", sees=("value",))
+def batches_in_several_chunks(lab: Lab) -> None:
+    """vmap in chunks gives what it gives in one, also inside of another vmap in chunks, whichever dimensions
+    are mapped.
+    """
+    x, y = lab.integers(7, 3, 4), lab.integers(7, 3, 4)
+
+    def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a * b + 1
+
+    for dim in (0, 1, 2):
+        for size in (1, 2, 4, 7, 16):
+            name = f"dimension {dim} in chunks of {size}"
+            lab.holds(
+                name,
+                torch.equal(vmap(function, in_dims=dim, out_dims=dim, chunk_size=size)(x, y), function(x, y)),
+            )
+    inner = vmap(function, in_dims=1, chunk_size=2)
+    nested = vmap(inner, chunk_size=3)(x, y)
+    lab.same("nested", nested)
+    lab.holds("nested: as in one", torch.equal(nested, vmap(vmap(function, in_dims=1))(x, y)))
+    for count in (1, 2, 3, 7, 9):
+        result = chunk_vmap(function, in_dims=1, out_dims=1, chunks=count)(x, y)
+        lab.holds(f"chunk_vmap, {count} chunks", torch.equal(result, function(x, y)))
+    partial = vmap(function, in_dims=(0, None), chunk_size=3)(x, y[0])
+    lab.expect("one for all", partial, (x * y[0] + 1).cpu())

@@ -1,0 +1,166 @@
+"""jvp and linearize: forms, refusals, Functions, and writes to views of dual tensors in batches."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.func import grad, jvp, linearize, vmap
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+class _Derived(torch.autograd.Function):
+    """A cube whose forward and backward call jvp."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return jvp(lambda a: a**4 / 4, (x,), (torch.ones_like(x),))[1]  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        return g * jvp(lambda a: a**3, (x,), (torch.ones_like(x),))[1]  # type: ignore[no-any-return]
+
+
+@behaviour("functorch", level="full", capabilities=("forward_ad", "autograd"))
+def jvp_of_many_functions(lab: Lab) -> None:
+    """jvp takes inputs that are not used, tensors that are made inside and trees beside the result; it is
+    computed inside of an autograd.Function, and of a covariance in batches; linearize takes gradients.
+    """
+    x, t, other = lab.integers(3), lab.integers(3), lab.integers(3)
+    lab.same("an input that is not used", jvp(lambda a, b: a * 1, (x, other), (t, other)))
+    lab.expect("its tangent", jvp(lambda a, b: a * 1, (x, other), (t, other))[1], t.cpu())
+    made = jvp(lambda a: a + a.new_tensor(0.5), (x,), (t,))
+    lab.expect("a new tensor", made[0], x.cpu() + 0.5)
+    lab.expect("the tangent beside a new tensor", made[1], t.cpu())
+    lab.same("a tree beside", jvp(lambda a: (a * a, {"p": a + 1, "q": [a * 3]}), (x,), (t,), has_aux=True))
+    start = x.clone().requires_grad_()
+    value = _Derived.apply(start)
+    lab.expect("inside of a Function", value.detach(), x.cpu() ** 3)
+    (gradient,) = torch.autograd.grad(value.sum(), start)
+    lab.expect("inside of its backward", gradient, 3 * x.cpu() ** 2)
+    points = lab.integers(4, 2)
+
+    def spread(_: torch.Tensor, a: torch.Tensor) -> Any:
+        return jvp(torch.cov, (a,), (torch.ones(2, device=a.device),))
+
+    value, tangent = vmap(vmap(spread, (0, None)))(torch.ones(4, 1, device=lab.device), points)
+    lab.close("a covariance in batches", value)
+    lab.expect("a shift changes no covariance", tangent, torch.zeros(4, 1), roundings=16.0)
+    weights = lab.integers(3)
+
+    def slope(a: torch.Tensor) -> Any:
+        return grad(lambda b: (weights * b * b).sum())(a)
+
+    value, push = linearize(slope, x)
+    lab.same("linearize of grad", (value, push(t)))
+    lab.holds("as jvp of grad", torch.equal(push(t), jvp(slope, (x,), (t,))[1]))
+    lab.same(
+        "linearize of a linear map's grad",
+        linearize(lambda a: grad(lambda b: (weights * b).sum())(a), x)[1](t),
+    )
+
+
+@behaviour("functorch", level="full", capabilities=("forward_ad",), sees=("error", "message"))
+def jvp_refuses(lab: Lab) -> None:
+    """jvp refuses outputs that do not depend on the inputs if it is strict, results beside that are no
+    tensors, and writes of dual values into a tensor from outside.
+    """
+    x, t = lab.integers(3), lab.integers(3)
+    lab.raises("a constant", lambda: jvp(lambda a: (a, t), (x,), (t,), strict=True), match="strict")
+    for name, beside in {"a number": 1, "a fraction": 1.5, "a word": "b"}.items():
+        for form, value in {"": beside, " in a list": [t, beside]}.items():
+            lab.raises(
+                f"{name}{form} beside",
+                lambda: jvp(lambda a: (a, value), (x,), (t,), has_aux=True),
+                match="(?i)tensor",
+            )
+    outside = lab.integers(3)
+
+    def writes(a: torch.Tensor) -> torch.Tensor:
+        outside.copy_(a)
+        return (a * outside).sum()
+
+    lab.raises("a write under jvp", lambda: jvp(writes, (x,), (t,)), match="mutate")
+    lab.raises("a write under grad", lambda: grad(writes)(x), match="mutate")
+
+
+@behaviour("functorch", level="full", capabilities=("forward_ad",), sees=("value", "alias"))
+def batches_of_dual_writes(lab: Lab) -> None:
+    """In a batch a write into a dual tensor carries its tangent along, from a view to its base, from a base
+    to its views, and into tensors without one, whichever dimensions are mapped.
+    """
+
+    def pushed(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda x, xt, y, yt: jvp(function, (x, y), (xt, yt))
+
+    def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda x, y, yt: jvp(functools.partial(function, x), (y,), (yt,))
+
+    def whole(x: torch.Tensor, y: torch.Tensor) -> Any:
+        x.copy_(y)
+        return x
+
+    def through_a_view(x: torch.Tensor, y: torch.Tensor) -> Any:
+        view = x[:, ::2]
+        view.copy_(y)
+        return view, x
+
+    def under_a_view(x: torch.Tensor, y: torch.Tensor) -> Any:
+        view = x[0, ::2]
+        x.copy_(y)
+        return x, view
+
+    def into_a_plain_view(x: torch.Tensor, y: torch.Tensor) -> Any:
+        base = x.clone()
+        view = base[0]
+        view.copy_(y)
+        return view, base
+
+    def under_a_plain_view(x: torch.Tensor, y: torch.Tensor) -> Any:
+        base = x.clone()
+        view = base[0]
+        base.copy_(y)
+        return view, base
+
+    x, xt, y, yt = (lab.integers(3, 2) for _ in range(4))
+    value, tangent = vmap(pushed(whole), in_dims=1)(x, xt, y, yt)
+    lab.expect("a whole", value, y.T.cpu())
+    lab.expect("the tangent of a whole", tangent, yt.T.cpu())
+    lab.same("the input", x)
+    x, xt, y, yt = lab.integers(3, 2), lab.integers(3, 2), lab.integers(3, 3)[:, 1], lab.integers(6)[::2]
+    value, tangent = vmap(pushed(whole), in_dims=(1, 1, None, None))(x, xt, y, yt)
+    lab.expect("one for all", value, y.expand(2, 3).cpu())
+    lab.expect("the tangent of one for all", tangent, yt.expand(2, 3).cpu())
+
+    x, xt, y, yt = lab.integers(2, 6, 2), lab.integers(2, 6, 2), lab.integers(2, 2, 3), lab.integers(2, 2, 3)
+    due, due_tangent = x.clone(), xt.clone()
+    due[:, ::2] = y.movedim(1, 2)
+    due_tangent[:, ::2] = yt.movedim(1, 2)
+    values, tangents = vmap(pushed(through_a_view), in_dims=(2, 2, 1, 1))(x, xt, y, yt)
+    lab.same("through a view", (values, tangents))
+    lab.expect("through a view: the base", values[1], due.movedim(2, 0).cpu())
+    lab.expect("through a view: its tangent", tangents[1], due_tangent.movedim(2, 0).cpu())
+    lab.expect("through a view: the input", x, due.cpu())
+
+    x, xt, y, yt = lab.integers(2, 2, 6), lab.integers(2, 6, 2), lab.integers(2, 2, 6), lab.integers(2, 2, 6)
+    values, tangents = vmap(pushed(under_a_view), in_dims=(1, 2, 1, 1))(x, xt, y, yt)
+    lab.same("under a view", (values, tangents))
+    lab.expect("under a view: the view's tangent", tangents[1], yt.movedim(1, 0)[:, 0, ::2].cpu())
+
+    x, y, yt = lab.integers(2, 2, 6), lab.integers(6, 2), lab.integers(6, 2)
+    values, tangents = vmap(plain(into_a_plain_view), in_dims=1)(x, y, yt)
+    lab.same("into a view without a tangent", (values, tangents))
+    base = torch.zeros(2, 2, 6)
+    base[:, 0] = yt.T.cpu()
+    lab.expect("into a view without a tangent: its base's", tangents[1], base)
+
+    x, y, yt = lab.integers(2, 2, 6), lab.integers(2, 6, 2), lab.integers(2, 6, 2)
+    values, tangents = vmap(plain(under_a_plain_view), in_dims=(1, 2, 2))(x, y, yt)
+    lab.same("into a base without a tangent", (values, tangents))
+    lab.expect("into a base without a tangent: its view's", tangents[0], yt.movedim(2, 0)[:, 0].cpu())

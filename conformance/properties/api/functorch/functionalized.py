@@ -1,0 +1,82 @@
+"""functionalize: views of several outputs, lists of indices, resized inputs, fake tensors and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.func import functionalize, vmap
+
+from conformance import torch_private
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+def _words(graph: Any) -> list[str]:
+    return [str(node.target) for node in graph.graph.nodes if str(node.target).startswith("aten.")]
+
+
+@behaviour("functorch", level="full", sees=("value",))
+def functionalize_more(lab: Lab) -> None:
+    """functionalize keeps the meaning of views of several outputs, of indices in lists, of inputs that are
+    resized, of constants from outside and of fake tensors.
+    """
+    x = lab.integers(4, 2)
+
+    def halves(a: torch.Tensor) -> torch.Tensor:
+        first, _ = a.split(2)
+        first.diagonal().add_(torch.ones(2, device=a.device))
+        return a
+
+    due = x.clone()
+    halves(due)
+    for remove in ("mutations", "mutations_and_views"):
+        written = x.clone()
+        lab.expect(f"a split, {remove}", functionalize(halves, remove=remove)(written), due.cpu())
+        lab.expect(f"a split, {remove}: the input", written, due.cpu())
+    batch = x.clone().unsqueeze(0)
+    lab.expect("a split in a batch", vmap(functionalize(halves))(batch)[0], due.cpu())
+
+    where = lab.put([1, 1])
+    pairs = lab.put([[0, 1], [1, 0]])
+    functions: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], int]] = {
+        "an index": (lambda a, i: a[i], (x[:, 0], where), 1),
+        "an index of rows": (lambda a, i: a[i], (x, where), 1),
+        "a list of indices": (lambda a, i: a[list(i.unbind(0))], (x, pairs), 1),
+    }
+    for name, (function, inputs, count) in functions.items():
+        result = functionalize(function)(*inputs)
+        lab.same(name, result)
+        lab.holds(f"{name}: as without", torch.equal(result, function(*inputs)))
+        graph = torch_private.graph_of(functionalize(function), *inputs)
+        lab.holds(f"{name}: in the graph", _words(graph).count("aten.index.Tensor") == count)
+        lab.same(f"{name}: the graph runs", graph(*inputs))
+
+    def grown(a: torch.Tensor) -> None:
+        a.resize_(10)
+        a.fill_(2)
+
+    small = torch.zeros(0, device=lab.device)
+    functionalize(grown)(small)
+    lab.expect("a resized input", small, torch.full((10,), 2.0))
+    graph = torch_private.graph_of(functionalize(grown), torch.zeros(0, device=lab.device))
+    lab.holds("a resized input: the fill has no underscore", "aten.fill_.Scalar" not in _words(graph))
+    again = torch.zeros(0, device=lab.device)
+    graph(again)
+    lab.expect("a resized input of the graph", again, torch.full((10,), 2.0))
+
+    graph = torch_private.graph_of(functionalize(lambda: x))
+    lab.holds("a constant: no operators in the graph", not _words(graph))
+    lab.same("a constant of the graph", graph())
+
+
+@behaviour("functorch", level="full", capabilities=("fake_tensors",), sees=())
+def functionalize_of_fake_tensors(lab: Lab) -> None:
+    """functionalize of a function of fake tensors gives a fake tensor on the device."""
+    with torch_private.fake_tensor_mode():
+        x = torch.ones(2, device=lab.device, requires_grad=True)
+        result = functionalize(lambda a: a.detach() + a.detach())(x)
+        lab.same("size, dtype and gradient", (tuple(result.shape), result.dtype, result.requires_grad))
+        lab.holds("its device is that of the input", result.device == x.device)
+        lab.holds("its device is the side's", result.device.type == lab.device.type)

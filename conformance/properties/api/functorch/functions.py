@@ -1,0 +1,235 @@
+"""autograd.Function under grad, vjp, jvp and vmap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.func import grad, jvp, vjp, vmap
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+class _Pair(torch.autograd.Function):
+    """Two inputs as they are; the backward notes which cotangents it gets."""
+
+    seen: list[Any]
+
+    @staticmethod
+    def forward(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return x * 1, y * 1
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, gx: Any, gy: Any) -> Any:
+        _Pair.seen.append((gx is None, gy is None))
+        return gx, gy
+
+
+class _Product(torch.autograd.Function):
+    """A product; the backward notes which inputs need a gradient."""
+
+    seen: list[Any]
+
+    @staticmethod
+    def forward(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return x * y
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> Any:
+        _Product.seen.append(tuple(ctx.needs_input_grad))
+        x, y = ctx.saved_tensors
+        return g * y, g * x if ctx.needs_input_grad[1] else None
+
+
+class _Once(torch.autograd.Function):
+    """A cube that NumPy computes, so its backward has no derivative."""
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> Any:
+        values = x.detach().cpu().numpy()
+        return torch.tensor(values**3, device=x.device), values
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.values = output[1]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, g: torch.Tensor, _: Any) -> Any:
+        return torch.tensor(3 * ctx.values**2, device=g.device) * g
+
+
+@behaviour("functorch", level="full", capabilities=("double_backward",))
+def functions_under_grad(lab: Lab) -> None:
+    """Under grad the context of an autograd.Function acts as outside: set_materialize_grads(False) leaves
+    None, needs_input_grad names what is differentiated, and grad_fn has the name of the Function;
+    once_differentiable raises on a second derivative.
+    """
+    x, y = lab.integers(), lab.integers()
+    _Pair.seen = []
+
+    def squared(b: torch.Tensor, a: torch.Tensor) -> Any:
+        first, _ = _Pair.apply(a, b)
+        return first**2
+
+    lab.same("the one that is not used", grad(squared)(y, x))
+    lab.same("the one that is used", grad(squared, argnums=1)(y, x))
+    lab.same("twice", grad(grad(squared, argnums=1), argnums=1)(y, x))
+    lab.holds(
+        "cotangents that are not there are None", _Pair.seen and all(p == (False, True) for p in _Pair.seen)
+    )
+    _Product.seen = []
+    lab.expect("by the first", grad(_Product.apply)(x, y), y.cpu())
+    lab.same("by the first, twice", grad(grad(_Product.apply))(x, y))
+    lab.holds(
+        "the first alone needs a gradient", _Product.seen and all(s == (True, False) for s in _Product.seen)
+    )
+    count = len(_Product.seen)
+    lab.same("by both", grad(_Product.apply, argnums=(0, 1))(x, y))
+    lab.same("both need gradients", _Product.seen[count:])
+    names: list[str] = []
+
+    def named(a: torch.Tensor) -> Any:
+        b = _Product.apply(a, y)
+        names.append(type(b.grad_fn).__name__)
+        return b
+
+    grad(named)(x)
+    lab.same("the name of grad_fn", ["_Product" in name and "Backward" in name for name in names])
+
+    start = x.clone().requires_grad_()
+    weight = lab.integers(low=1, requires_grad=True)
+    _, pull = vjp(lambda a: _Once.apply(a)[0], start)  # type: ignore[misc]
+    (pulled,) = pull(weight)
+    lab.expect("once", pulled.detach(), 3 * (x**2 * weight).detach().cpu())
+    lab.raises("twice, once differentiable", lambda: pulled.backward(), match="once_differentiable")
+
+
+def _returning(save: str, kept: str, dirty: bool) -> Any:
+    """Return a Function that returns its input, with a context that saves one of its tensors or none."""
+
+    class Returning(torch.autograd.Function):
+        @staticmethod
+        def forward(x: torch.Tensor) -> torch.Tensor:
+            return x
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            if dirty:
+                ctx.mark_dirty(inputs[0])
+            if kept != "neither":
+                getattr(ctx, save)(inputs[0] if kept == "input" else output)
+
+        @staticmethod
+        def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+            return g * 1
+
+        @staticmethod
+        def jvp(ctx: Any, t: torch.Tensor) -> torch.Tensor:
+            return t.add_(0) if dirty else t.view_as(t)
+
+    return Returning
+
+
+@behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), sees=("error", "value"))
+def functions_that_return_their_input(lab: Lab) -> None:
+    """A Function with setup_context may return its input, under grad and jvp and outside, but may save it
+    only if it is marked as dirty.
+    """
+    x, t = lab.integers(), lab.integers()
+    for save in ("save_for_backward", "save_for_forward"):
+        for kept in ("input", "output", "neither"):
+            for dirty in (True, False):
+                function = _returning(save, kept, dirty)
+                name = f"{save} of {kept}{', dirty' if dirty else ''}"
+
+                def call(a: torch.Tensor, function: Any = function) -> Any:
+                    return function.apply(a.clone()) * 2
+
+                if kept != "neither" and not dirty:
+                    word = "returned as-is"
+                    lab.raises(f"{name} under grad", lambda: grad(call)(x), match=word)
+                    lab.raises(f"{name} under jvp", lambda: jvp(call, (x,), (t,)), match=word)
+                    lab.raises(f"{name} outside", lambda: function.apply(x.clone()), match=word)
+                else:
+                    lab.same(f"{name} under grad", grad(call)(x))
+                    lab.same(f"{name} under jvp", jvp(call, (x,), (t,)))
+                    whole = x.clone()
+                    lab.holds(f"{name} outside: the object", (function.apply(whole) is whole) or not dirty)
+
+
+class _Moved(torch.autograd.Function):
+    """Twice the input, with a rule for vmap that notes the dimensions."""
+
+    seen: list[Any]
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, x: torch.Tensor) -> Any:
+        _Moved.seen.append(in_dims)
+        return x * 2, in_dims[0]
+
+
+class _Same(torch.autograd.Function):
+    """Two results that are the same for each element of a batch."""
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> Any:
+        return torch.zeros_like(x), torch.ones_like(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, x: torch.Tensor) -> Any:
+        row = x.select(in_dims[0], 0)
+        return (torch.zeros_like(row), torch.ones_like(row)), None
+
+
+class _Keyword(torch.autograd.Function):
+    @staticmethod
+    def forward(x: torch.Tensor, *, y: torch.Tensor) -> torch.Tensor:
+        return x + y
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any, **options: Any) -> Any:
+        return args[0] + options["y"], 0
+
+
+@behaviour("functorch", level="full", capabilities=("autograd",), sees=("value", "error"))
+def rules_of_functions(lab: Lab) -> None:
+    """The vmap rule of an autograd.Function gets in_dims as a tuple, also of one input, and may return None
+    for results that are the same for all; tensors by keyword alone are refused.
+    """
+    x = lab.integers(3, 4)
+    _Moved.seen = []
+    lab.expect("dimension 1", vmap(_Moved.apply, in_dims=1)(x), 2 * x.T.cpu())
+    lab.expect("dimension 1 in a tuple", vmap(_Moved.apply, in_dims=(1,))(x), 2 * x.T.cpu())
+    lab.holds("the rule gets a tuple", _Moved.seen == [(1,), (1,)])
+    zeros, ones = vmap(_Same.apply)(x)
+    lab.expect("the same for all", zeros, torch.zeros(3, 4))
+    lab.expect("the same for all, second", ones, torch.ones(3, 4))
+    lab.raises(
+        "a tensor by keyword", lambda: vmap(_Keyword.apply)(x, y=x), NotImplementedError, match="kwarg"
+    )

@@ -1,0 +1,167 @@
+"""Grad modes and seeds inside and around transforms, and what transforms do not support."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.func import grad, grad_and_value, hessian, jacrev, jvp, vjp, vmap
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+def less_its_square(a: torch.Tensor) -> torch.Tensor:
+    """Return zeros whose gradient is that of the square, since one part is a constant."""
+    with torch.no_grad():
+        part = a**2
+    return a**2 - part
+
+
+@behaviour("functorch", level="full", capabilities=("double_backward",))
+def no_grad_and_transforms(lab: Lab) -> None:
+    """A transform takes what is computed under no_grad inside of it as a constant; under no_grad outside, it
+    differentiates all the same, and its result has no graph.
+    """
+    x = lab.integers(requires_grad=True)
+    one = torch.ones((), device=lab.device)
+    with torch.no_grad():
+        both = grad(less_its_square)(x)
+    lab.same("inside and outside", both)
+    lab.holds("no graph", not both.requires_grad)
+
+    def shifted(a: torch.Tensor) -> Any:
+        with torch.no_grad():
+            part = grad(lambda b: 0.25 * b**4)(a)
+        return a**3 - part
+
+    def by_value(a: torch.Tensor) -> Any:
+        with torch.no_grad():
+            _, value = grad_and_value(lambda b: b**3)(a)
+        return a**3 - value
+
+    def cubed(a: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            part = a**3
+        return a**3 - part
+
+    def halves(a: torch.Tensor) -> Any:
+        first = grad(cubed)(a)
+        with torch.no_grad():
+            second = grad(cubed)(a)
+        return first - second
+
+    start = x.detach().cpu()
+    for name, function, due, second_due in (
+        ("a gradient that is a constant", shifted, 3 * start**2, 6 * start),
+        ("a value that is a constant", by_value, 3 * start**2, 6 * start),
+        ("one of two gradients", halves, 6 * start, torch.tensor(6.0)),
+    ):
+        first = grad(function)(x)
+        lab.expect(name, first.detach(), due)
+        (second,) = torch.autograd.grad(first, x)
+        lab.expect(f"{name}: the engine's gradient of it", second, second_due)
+
+    value, pull = vjp(torch.square, x)  # type: ignore[misc]
+    with torch.no_grad():
+        (pulled,) = pull(one)
+    lab.same("no_grad around the pull alone", pulled)
+    lab.same("what has a graph", (pulled.requires_grad, value.requires_grad))
+    lab.same("the graph of the value", torch.autograd.grad(value, x))
+    with torch.no_grad():
+        value, pull = vjp(torch.square, x)  # type: ignore[misc]
+    (pulled,) = pull(one)
+    lab.same("no_grad around vjp alone", pulled.detach())
+    lab.holds("the value has no graph", not value.requires_grad)
+    lab.same("the graph of the pull", torch.autograd.grad(pulled, x))
+
+
+@behaviour("functorch", level="full", capabilities=("random", "autograd"), sees=("value",))
+def seeds_inside_of_transforms(lab: Lab) -> None:
+    """A seed that is set inside of a transform gives the numbers that it gives outside."""
+    x = lab.integers(4)
+
+    def noisy(a: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(5)
+        return (a * torch.rand_like(a)).sum()
+
+    torch.manual_seed(5)
+    due = torch.rand_like(x)
+    lab.holds("under grad", torch.equal(grad(noisy)(x), due))
+    (engine,) = torch.autograd.grad(noisy(y := x.clone().requires_grad_()), y)
+    lab.holds("as by the engine", torch.equal(engine, due))
+    lab.same("times zero", grad(noisy)(x) * 0)
+
+
+@behaviour("functorch", level="full", capabilities=("autograd",), sees=("error", "message"))
+def engine_calls_inside_of_transforms(lab: Lab) -> None:
+    """requires_grad_, retain_grad and the functions of torch.autograd.functional raise inside of a
+    transform.
+    """
+    x, rows = lab.integers(3), lab.integers(4, 3)
+
+    def total(a: torch.Tensor) -> torch.Tensor:
+        return (a * a).sum()
+
+    calls: dict[str, Callable[[torch.Tensor], Any]] = {
+        "requires_grad_": lambda a: a.requires_grad_().sum(),
+        "jacobian": lambda a: torch.autograd.functional.jacobian(total, a).sum(),
+        "vjp": lambda a: torch.autograd.functional.vjp(total, a)[1].sum(),
+        "jvp": lambda a: torch.autograd.functional.jvp(total, a, torch.ones_like(a))[1],
+    }
+    for name, call in calls.items():
+        lab.raises(f"{name} under vmap", lambda: vmap(call)(rows), match="requires_grad_")
+        lab.raises(f"{name} under grad", lambda: grad(call)(x), match="requires_grad_")
+        lab.raises(f"{name} under vmap of grad", lambda: vmap(grad(call))(rows), match="requires_grad_")
+        lab.raises(f"{name} under grad of grad", lambda: grad(grad(call))(x[0]), match="requires_grad_")
+
+    def retained(a: torch.Tensor) -> torch.Tensor:
+        b = a * 2
+        b.retain_grad()
+        return b.sum()
+
+    lab.raises("retain_grad under grad", lambda: grad(retained)(x), match="retain_grad")
+    lab.raises(
+        "a forward Jacobian under vmap",
+        lambda: vmap(
+            lambda a: torch.autograd.functional.jacobian(total, a, strategy="forward-mode", vectorize=True)
+        )(rows),
+    )
+
+
+@behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), sees=("error", "value"))
+def saved_tensor_hooks_and_transforms(lab: Lab) -> None:
+    """grad, vjp, jacrev and hessian refuse hooks on saved tensors, outside and inside; jvp takes them."""
+    x, t = lab.integers(3), lab.integers(3)
+
+    def total(a: torch.Tensor) -> torch.Tensor:
+        return (a * a).sum()
+
+    def kept(a: torch.Tensor) -> torch.Tensor:
+        with torch.autograd.graph.save_on_cpu():
+            return total(a)
+
+    def under_hooks(call: Callable[[], Any]) -> Any:
+        with torch.autograd.graph.save_on_cpu():
+            return call()
+
+    transforms: dict[str, Callable[..., Any]] = {
+        "grad": grad,
+        "grad_and_value": grad_and_value,
+        "jacrev": jacrev,
+        "hessian": hessian,
+        "vjp": lambda f: lambda a: vjp(f, a),
+    }
+    for name, transform in transforms.items():
+        lab.raises(
+            f"{name} under hooks",
+            lambda: under_hooks(lambda: transform(total)(x)),
+            match="saved tensor hooks",
+        )
+        lab.raises(f"hooks under {name}", lambda: transform(kept)(x), match="saved tensor hooks")
+    due = ((x * x).sum().cpu(), (2 * x * t).sum().cpu())
+    outside = under_hooks(lambda: jvp(total, (x,), (t,)))
+    for name, result in {"jvp under hooks": outside, "hooks under jvp": jvp(kept, (x,), (t,))}.items():
+        lab.same(name, result)
+        lab.holds(f"{name}: known", all(torch.equal(a.cpu(), b) for a, b in zip(result, due, strict=True)))

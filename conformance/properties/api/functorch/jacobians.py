@@ -1,0 +1,182 @@
+"""Jacobians and Hessians by torch.func: their form, and those that torch.autograd.functional gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.func import hessian, jacfwd, jacrev, vmap
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.checking.trees import leaves
+
+BOTH: tuple[tuple[str, Callable[..., Any]], ...] = (("jacrev", jacrev), ("jacfwd", jacfwd))
+
+
+@behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"))
+def jacobian_forms(lab: Lab) -> None:
+    """A Jacobian has the form of the outputs and inside of it that of the arguments that argnums names, by
+    default the first; it is zero for an argument that is not used, and takes numbers beside tensors.
+    """
+    x, y = lab.integers(3), lab.integers(3)
+    one = torch.eye(3)
+
+    def pair(a: torch.Tensor, b: torch.Tensor) -> Any:
+        return 2 * a + 3 * b, 4 * a + 5 * b
+
+    def nested(p: Any, b: torch.Tensor, c: torch.Tensor) -> Any:
+        return p[0] + p[1] * 2, {"rest": b * 3 + c * 4}
+
+    for word, jacobian in BOTH:
+        result = jacobian(pair, argnums=(0, 1))(x, y)
+        lab.same(f"{word} of two outputs by two arguments", result)
+        for place, factor in enumerate((2, 3, 4, 5)):
+            lab.expect(f"{word}: part {place}", result[place // 2][place % 2], factor * one)
+        lab.expect(f"{word} by the first as a default", jacobian(lambda a, b: a * 2 + b * 3)(x, y), 2 * one)
+        lab.same(f"{word} by a number", jacobian(torch.multiply, argnums=0)(x, y))
+        lab.same(f"{word} by a tuple of one", jacobian(torch.multiply, argnums=(0,))(x, y))
+        for numbers in (0, (0,), (0, 1), (2, -2)):
+            lab.same(
+                f"{word} of trees by {numbers}", jacobian(nested, argnums=numbers)((x[0], y[0]), x[1], y[1])
+            )
+        tree = jacobian(lambda d: {"c": d["a"] ** 2, "d": d["b"] * 3})({"a": x, "b": y})
+        lab.same(f"{word} of a dict", tree)
+        lab.expect(f"{word}: zero across", tree["c"]["b"], torch.zeros(3, 3))
+        matrix = lab.integers(2, 3)
+        used, unused = jacobian(lambda a, b: a, argnums=(0, 1))(matrix, matrix)
+        lab.expect(f"{word} of the argument itself", used, torch.eye(6).view(2, 3, 2, 3))
+        lab.expect(f"{word} of an argument that is not used", unused, torch.zeros(2, 3, 2, 3))
+        lab.expect(f"{word} beside a number", jacobian(lambda a, k: a * k)(x, 3), 3 * one)
+        beside = jacobian(lambda a: (a * 1, {"p": a * 2, "q": [a + 1]}), has_aux=True)(x)
+        lab.same(f"{word} beside a tree", beside)
+
+
+@behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), sees=("error",))
+def jacobians_refuse(lab: Lab) -> None:
+    """jacrev and jacfwd refuse functions without an output, argnums that are empty, out of range, repeated or
+    no whole numbers, and results beside that are no tensors.
+    """
+    x = lab.integers(3)
+    for word, jacobian in BOTH:
+        lab.raises(f"{word}: no output", lambda: jacobian(lambda a: ())(x), RuntimeError, match="xpected")
+        for name, numbers in {
+            "empty": (),
+            "too high": 2,
+            "too low": -2,
+            "repeated": (0, 0),
+            "a fraction": 0.0,
+        }.items():
+            lab.raises(f"{word}: {name}", lambda: jacobian(torch.square, argnums=numbers)(x), match="argnum")
+        lab.raises(f"{word}: one fraction", lambda: jacobian(torch.mul, argnums=(1, 0.0))(x, x), match="int")
+        for name, beside in {"a number": 1, "a fraction": 1.5, "a word": "b"}.items():
+            lab.raises(f"{word}: {name} beside", lambda: jacobian(lambda a: (a, beside), has_aux=True)(x))
+            lab.raises(
+                f"{word}: {name} in a list beside",
+                lambda: jacobian(lambda a: (a, [a, beside]), has_aux=True)(x),
+            )
+
+
+@behaviour(
+    "functorch",
+    dtypes=("complex64",),
+    level="full",
+    capabilities=("autograd", "forward_ad"),
+    sees=("error", "message"),
+)
+def jacobians_refuse_complex(lab: Lab) -> None:
+    """jacrev and jacfwd refuse complex inputs and complex outputs."""
+    z, x = lab.integers(2), lab.integers(2, dtype=torch.float32)
+    for word, jacobian in BOTH:
+        lab.raises(f"{word} of a complex input", lambda: jacobian(torch.conj)(z), match="inputs.*real")
+        lab.raises(
+            f"{word} of a complex output", lambda: jacobian(lambda a: a * 0.5j)(x), match="outputs.*real"
+        )
+
+
+@behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"))
+def jacobians_by_the_engine(lab: Lab) -> None:
+    """jacrev and jacfwd give what torch.autograd.functional.jacobian gives, for one and several inputs and
+    outputs, of no dimension and from other devices.
+    """
+    vector, other, scalar = lab.integers(3), lab.integers(3), lab.integers()
+    matrix, right = lab.integers(2, 3), lab.integers(3, 2)
+    index = lab.put([1, 1, 0])
+
+    def scaled(a: torch.Tensor, b: torch.Tensor, k: float = 3.0) -> torch.Tensor:
+        return a * b * k
+
+    functions: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+        "a square": (lambda a: 3 * a**2, (matrix,)),
+        "two inputs": (lambda a, b: (a * a * a) @ (b * b), (matrix, right)),
+        "three outputs": (lambda a, b: ((a * a) @ b, b @ (a.sum(1) * 2), b.sum()), (matrix, right)),
+        "outputs that depend on one input": (lambda a, b: (a * 1, b * 1, a * 2, b * 2), (vector, scalar)),
+        "outputs of no dimension": (lambda a, b: (a.sum(), b.sum(), a * b), (vector, other)),
+        "an input of no dimension": (lambda a: torch.stack([a, a, a * a]), (scalar,)),
+        "both of no dimension": (lambda a, b: (b.sum(), a * b), (scalar, vector[:1])),
+        "a default": (scaled, (vector, other)),
+        "take": (lambda a: torch.take(a, index), (vector,)),
+    }
+    for name, (function, inputs) in functions.items():
+        due = torch.autograd.functional.jacobian(function, inputs)
+        for word, jacobian in BOTH:
+            result = jacobian(lambda p, f=function: f(*p))(inputs)
+            lab.same(f"{name}, {word}", result)
+            pairs = zip(leaves(result), leaves(due), strict=True)
+            lab.holds(f"{name}, {word}: the engine's", all(torch.equal(a, b) for a, b in pairs))
+    here, there = torch.tensor([1.0, 2, 3]), torch.tensor([4.0, 5, 6])
+
+    def across(a: torch.Tensor, b: torch.Tensor) -> Any:
+        return a * b, (a * b).to(lab.device)
+
+    for word, jacobian in BOTH:
+        result = [part.cpu() for part in leaves(jacobian(across, argnums=(0, 1))(here, there))]
+        lab.same(f"from the host, {word}", result, host=True)
+        for part, expected in zip(result, (there, here, there, here), strict=True):
+            lab.holds(f"from the host, {word}: known", torch.equal(part, torch.diag(expected)))
+
+
+@behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
+def jacobians_of_jacobians(lab: Lab) -> None:
+    """Jacobians of Jacobians are the same in chunks, mapped, and of either mode; they are zero for a linear
+    map and for inputs that are not used, as those of torch.autograd.functional.hessian are.
+    """
+    rows = lab.integers(5, 2)
+
+    def several(a: torch.Tensor) -> Any:
+        return (a**3, a * 2), (a + 2, (a * a).sum())
+
+    whole = vmap(jacrev(jacrev(several)))(rows)
+    for size in (1, 3, 10):
+        part = vmap(jacrev(jacrev(several, chunk_size=size), chunk_size=size))(rows)
+        lab.same(f"in chunks of {size}", part)
+        pairs = zip(leaves(part), leaves(whole), strict=True)
+        lab.holds(f"in chunks of {size}: as in one", all(torch.equal(a, b) for a, b in pairs))
+    matrix = lab.integers(4, 3)
+    lab.expect("of a linear map", jacrev(jacrev(lambda a: matrix @ a))(lab.integers(3)), torch.zeros(4, 3, 3))
+
+    def first(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return (a**2).sum()
+
+    def constant(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.ones((), device=a.device)
+
+    for name, function in {"one that is not used": first, "none that is used": constant}.items():
+        inputs = (lab.integers(2), lab.integers(3))
+        result = hessian(lambda p, f=function: f(*p))(inputs)
+        due = torch.autograd.functional.hessian(function, inputs)
+        lab.same(name, result)
+        pairs = zip(leaves(result), leaves(due), strict=True)
+        lab.holds(f"{name}: the engine's", all(torch.equal(a, b) for a, b in pairs))
+    points, linear = lab.integers(3, 4, 2), lab.integers(3, 2, 2)
+
+    def residual(m: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return ((b - (m @ a.T).T) ** 2).sum()
+
+    forward = vmap(hessian(residual))(linear, points, points)
+    lab.same("forward over reverse", forward)
+    lab.holds(
+        "as reverse over reverse",
+        torch.equal(forward, vmap(jacrev(jacrev(residual)))(linear, points, points)),
+    )

@@ -1,0 +1,302 @@
+"""Three transforms of autograd.Functions, and Jacobians of vjp at large inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch.func import jacrev, jvp, vjp, vmap
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.checking.trees import leaves
+
+Function = Callable[..., Any]
+
+ROWS = 2
+
+
+class _Cube(torch.autograd.Function):
+    """A cube with a rule for vmap of its own; its derivatives are those of torch."""
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> Any:
+        return x**3, 3 * x**2
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(inputs[0], output[1])
+        ctx.save_for_forward(inputs[0], output[1])
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor, slope_g: torch.Tensor) -> Any:
+        x, slope = ctx.saved_tensors
+        return g * slope + 6 * slope_g * x
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, x: torch.Tensor) -> Any:
+        return _Cube.apply(x), in_dims[0]
+
+    @staticmethod
+    def jvp(ctx: Any, t: torch.Tensor) -> Any:
+        x, slope = ctx.saved_tensors
+        return t * slope, 6 * x * t
+
+
+class _Product(torch.autograd.Function):
+    """A product whose rule for vmap is generated."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return x * y
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> Any:
+        x, y = ctx.saved_tensors
+        return g * y, g * x
+
+    @staticmethod
+    def jvp(ctx: Any, t: torch.Tensor, u: torch.Tensor) -> Any:
+        x, y = ctx.saved_tensors
+        return t * y + u * x
+
+
+class _Chosen(torch.autograd.Function):
+    """An element by number: a gradient that is written into zeros, and an argument that is no tensor."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: torch.Tensor, place: int) -> Any:
+        return x[place]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.shape, ctx.place = inputs[0].shape, inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> Any:
+        zeros = g.new_zeros(ctx.shape)
+        zeros[ctx.place] = g
+        return zeros, None
+
+    @staticmethod
+    def jvp(ctx: Any, t: torch.Tensor, _: Any) -> Any:
+        return t[ctx.place]
+
+
+def mapped(function: Function) -> Function:
+    """Return vmap of a function."""
+    return vmap(function)
+
+
+def looped(function: Function) -> Function:
+    """Return the calls of a function one after the other, stacked."""
+
+    def call(*batch: torch.Tensor) -> Any:
+        rows = [leaves(function(*(x[row] for x in batch))) for row in range(ROWS)]
+        return tuple(torch.stack(parts) for parts in zip(*rows, strict=True))
+
+    return call
+
+
+def pulled(function: Function) -> Function:
+    """Return the outputs and the gradients by cotangents of ones, of a function's inputs."""
+
+    def call(*inputs: torch.Tensor) -> Any:
+        outputs, pull = vjp(lambda *x: tuple(leaves(function(*x))), *inputs)  # type: ignore[misc]
+        return (*outputs, *pull(tuple(torch.ones_like(output) for output in outputs)))
+
+    return call
+
+
+def pushed(function: Function) -> Function:
+    """Return the outputs and the tangents along the inputs themselves."""
+
+    def call(*inputs: torch.Tensor) -> Any:
+        result: Any = jvp(lambda *x: tuple(leaves(function(*x))), inputs, inputs)
+        return (*result[0], *result[1])
+
+    return call
+
+
+@behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
+def three_transforms_of_functions(lab: Lab) -> None:
+    """vmap of an autograd.Function under two more transforms, of vjp, jvp and vmap, gives what its calls one
+    after the other give, with a rule for vmap of its own and with a generated one.
+    """
+    shape = (ROWS, ROWS, 3)
+    functions: dict[str, tuple[Function, int]] = {
+        "a cube": (lambda x: _Cube.apply(x)[0], 1),
+        "a cube and its slope": (_Cube.apply, 1),
+        "a product": (_Product.apply, 2),
+        "a square": (lambda x: _Product.apply(x, x), 1),
+        "an element": (lambda x: _Chosen.apply(x, 1) ** 2, 1),
+    }
+    orders: dict[str, tuple[Function, ...]] = {
+        "vmap of vjp of vmap": (mapped, pulled, mapped),
+        "vjp of vmap of vmap": (pulled, mapped, mapped),
+        "vjp of vjp of vmap": (pulled, pulled, mapped),
+        "jvp of vmap of vmap": (pushed, mapped, mapped),
+        "vmap of jvp of vmap": (mapped, pushed, mapped),
+        "jvp of jvp of vmap": (pushed, pushed, mapped),
+        "jvp of vjp of vmap": (pushed, pulled, mapped),
+    }
+    for name, (function, count) in functions.items():
+        whole = [lab.integers(*shape) for _ in range(count)]
+        for order, transforms in orders.items():
+            inputs = whole if transforms.count(mapped) == 2 else [x[0] for x in whole]
+            result, due = function, function
+            for transform in reversed(transforms):
+                result = transform(result)
+                due = (looped if transform is mapped else transform)(due)
+            values, singles = list(leaves(result(*inputs))), list(leaves(due(*inputs)))
+            lab.same(f"{order} of {name}", values)
+            pairs = zip(values, singles, strict=True)
+            lab.holds(f"{order} of {name}: one by one", all(torch.equal(a, b) for a, b in pairs))
+
+
+@behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
+def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
+    """Jacobians of the vjp of losses, softmax and layer norm, by jacrev, are those of
+    torch.autograd.functional, at zero and at inputs, targets, weights and biases of a thousand.
+    """
+    labels, soft = lab.put([1, 2]), lab.floats(2, 3, low=0.0)
+    weight, inner = lab.floats(3, low=0.5, high=1.0), lab.floats(2, 3, low=0.25, high=0.75)
+
+    def at(value: float, *shape: int) -> torch.Tensor:
+        return torch.full(shape, value, device=lab.device)
+
+    def hold(name: str, function: Function, *inputs: torch.Tensor) -> None:
+        def pull(cotangent: torch.Tensor, *primals: torch.Tensor) -> Any:
+            return vjp(function, *primals)[1](cotangent)
+
+        result = function(*inputs)
+        cotangent = torch.arange(1.0, result.numel() + 1, device=lab.device).view(result.shape) / 4
+        every = (cotangent, *inputs)
+        numbers = tuple(range(len(every)))
+        due = list(leaves(torch.autograd.functional.jacobian(pull, every)))
+        parts = list(leaves(jacrev(pull, argnums=numbers)(*every)))
+        scales = [part.abs().max().clamp(min=1) for part in due]
+        near = len(parts) == len(due) and all(
+            torch.allclose(a / scale, b / scale, rtol=1e-3, atol=1e-4)
+            for a, b, scale in zip(parts, due, scales, strict=True)
+        )
+        lab.holds(f"{name}: the engine's", near)
+        lab.holds(f"{name}: finite", all(bool(part.isfinite().all()) for part in parts))
+
+    for value in (-1000.0, 0.0, 1000.0):
+        x, word = at(value, 2, 3), f"at {value:g}"
+        for reduction in ("none", "mean") if value == 0 else ("mean",):
+            options: Any = {"reduction": reduction}
+            hold(f"nll_loss {word}, {reduction}", lambda a: F.nll_loss(a, labels, weight, **options), x)
+            hold(f"cross_entropy {word}, {reduction}", lambda a: F.cross_entropy(a, labels, **options), x)
+            hold(
+                f"binary_cross_entropy weighted {word}, {reduction}",
+                lambda a: F.binary_cross_entropy(a, soft, at(value, 2, 3), **options),
+                inner,
+            )
+        hold(f"nll_loss without one label {word}", lambda a: F.nll_loss(a, labels, ignore_index=2), x)
+        hold(f"cross_entropy of probabilities {word}", lambda a: F.cross_entropy(a, soft, weight), x)
+        hold(f"softmax {word}", lambda a: F.softmax(a, 1), x)
+        hold(f"log_softmax {word}", lambda a: F.log_softmax(a, 1), x)
+        for target in (value, -1000.0):
+            hold(f"l1_loss {word} from {target:g}", F.l1_loss, x, at(target, 2, 3))
+            hold(f"mse_loss {word} from {target:g}", F.mse_loss, x, at(target, 2, 3))
+        hold(
+            f"layer_norm {word}",
+            lambda a, w, b: F.layer_norm(a, (3,), w, b),
+            at(value, 2, 3),
+            at(value, 3),
+            at(-value, 3),
+        )
+
+
+@behaviour("functorch", level="full", capabilities=("forward_ad", "autograd"), sees=("error", "message"))
+def transforms_refuse_captured_views(lab: Lab) -> None:
+    """Under vjp and jvp a write through a view of a tensor from outside is refused, whichever operator made
+    the view, and so is an assignment to .data.
+    """
+    outside = lab.integers(4, 4, 4)
+    views: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "a row": lambda a: a[0],
+        "an element": lambda a: a[0, 0, 0],
+        "a slice": lambda a: a[:1],
+        "a slice of another dimension": lambda a: a[:, :1],
+        "a slice between": lambda a: a[:, :1, :],
+        "select": lambda a: a.select(1, 2),
+        "narrow": lambda a: a.narrow(0, 1, 2),
+        "transpose": lambda a: a.transpose(0, 1),
+        "permute": lambda a: a.permute(2, 0, 1),
+        "view": lambda a: a.view(16, 4),
+        "reshape": lambda a: a.reshape(8, 8),
+        "expand": lambda a: a.expand(4, 4, 4),
+        "unsqueeze": lambda a: a.unsqueeze(1),
+        "squeeze": lambda a: a.squeeze(),
+        "diagonal": lambda a: a.diagonal(),
+        "unfold": lambda a: a.unfold(0, 2, 2),
+        "movedim": lambda a: a.movedim(0, 2),
+        "view_as": lambda a: a.view_as(a),
+        "a part of split": lambda a: a.split(2)[0],
+        "a part of chunk": lambda a: a.chunk(2, 1)[0],
+        "a part of unbind": lambda a: a.unbind(2)[0],
+        "a part of tensor_split": lambda a: a.tensor_split(2)[0],
+        "a part of hsplit": lambda a: a.hsplit(2)[0],
+    }
+    for name, view in views.items():
+        like = torch.ones_like(view(outside))
+
+        def write(a: torch.Tensor, view: Any = view) -> torch.Tensor:
+            view(outside).copy_(a)
+            return a
+
+        lab.raises(f"{name} under vjp", lambda: vjp(write, like), match="mutate")
+        lab.raises(f"{name} under jvp", lambda: jvp(write, (like,), (like,)), match="mutate")
+    x = lab.integers(3)
+
+    def assigned(a: torch.Tensor) -> torch.Tensor:
+        a.data = torch.ones(3, device=lab.device)
+        return a.sum()
+
+    lab.raises("data under grad", lambda: torch.func.grad(assigned)(x), match="data")
+    lab.raises("data under vjp", lambda: vjp(assigned, x), match="data")
+    lab.raises("data under jvp", lambda: jvp(assigned, (x,), (x,)), match="data")
+
+
+@behaviour("functorch", level="full", capabilities=("forward_ad", "autograd"))
+def transforms_of_solutions_and_lists(lab: Lab) -> None:
+    """Two levels of vmap over jvp of linalg.solve, with one matrix for all and right sides in the last
+    dimensions, give the solutions one by one; torch.tensor of a list of a dual number is a constant.
+    """
+    matrix = lab.floats(4, 4) + 4 * torch.eye(4, device=lab.device)
+    right, matrix_t, right_t = lab.floats(4, 5, 3, 2), lab.floats(4, 4), lab.floats(4, 5, 3, 2)
+
+    def solve(a: torch.Tensor, b: torch.Tensor, u: torch.Tensor, v: torch.Tensor) -> Any:
+        return jvp(torch.linalg.solve, (a, b), (u, v))
+
+    dims = (None, -1, None, -1)
+    value, tangent = vmap(vmap(solve, in_dims=dims), in_dims=dims)(matrix, right, matrix_t, right_t)
+    lab.close("solutions", value, matrix=True)
+    lab.close("tangents of solutions", tangent, matrix=True)
+    for i in range(2):
+        for j in range(3):
+            one, one_t = solve(matrix, right[..., j, i], matrix_t, right_t[..., j, i])
+            near = torch.allclose(value[i, j], one, atol=1e-4) and torch.allclose(
+                tangent[i, j], one_t, atol=1e-4
+            )
+            lab.holds(f"solution {i}, {j}: alone", near)
+    x = lab.integers()
+    listed, pull_listed = vjp(lambda a: torch.tensor([a], device=lab.device), x)  # type: ignore[misc]
+    viewed, pull_viewed = vjp(lambda a: torch.tensor(a.item(), device=lab.device).view(1), x)  # type: ignore[misc]
+    lab.expect("a list of a number", listed, [x.item()])
+    lab.expect("its gradient", pull_listed(torch.ones_like(listed))[0], 0.0)
+    lab.expect("the gradient of the number", pull_viewed(torch.ones_like(viewed))[0], 0.0)

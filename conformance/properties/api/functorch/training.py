@@ -1,0 +1,326 @@
+"""Training by transforms: ensembles, learning rates, meta-learning, per-sample gradients and forces."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.func import functional_call, grad, grad_and_value, jacfwd, jacrev, stack_module_state, vjp, vmap
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.checking.trees import leaves
+
+Weights = dict[str, torch.Tensor]
+
+
+def near(left: Any, right: Any) -> bool:
+    """Return whether two trees of tensors agree but for rounding, in double precision or not."""
+    pairs = list(zip(leaves(left), leaves(right), strict=True))
+    return bool(pairs) and all(torch.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in pairs)
+
+
+def fixed(lab: Lab, model: nn.Module) -> nn.Module:
+    """Return the model on the device, with parameters that are the same on both sides."""
+    model = lab.to(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(lab.floats(*parameter.shape, low=-0.5, high=0.5))
+    return model
+
+
+def weights_of(model: nn.Module) -> Weights:
+    """Return the parameters without their graph."""
+    return {name: value.detach() for name, value in model.named_parameters()}
+
+
+def by_the_engine(loss: Callable[[Weights], torch.Tensor], weights: Weights) -> Weights:
+    """Return the gradients of a loss by torch.autograd.grad."""
+    starts = {name: value.detach().clone().requires_grad_() for name, value in weights.items()}
+    return dict(zip(starts, torch.autograd.grad(loss(starts), list(starts.values())), strict=True))
+
+
+class _Words(nn.Module):
+    """A mean of embeddings and two linear layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(10, 4)
+        self.first = nn.Linear(4, 4)
+        self.second = nn.Linear(4, 2)
+
+    def forward(self, words: torch.Tensor) -> Any:
+        mean = self.table(words).transpose(-1, -2).mean(-1)
+        return self.second(F.relu(self.first(mean)))
+
+
+@behaviour("functorch", level="full", capabilities=("autograd",))
+def per_sample_gradients_of_models(lab: Lab) -> None:
+    """vmap of grad gives for each sample the gradient that the engine gives for it alone: of embeddings, of
+    residual convolutions with group norm, and of batch norm without running statistics.
+    """
+    words, labels = lab.integers(4, 5, low=0, high=10, dtype=torch.int64), lab.put([0, 1, 1, 0])
+    images = lab.floats(4, 2, 6, 6)
+
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Conv2d(2, 4, 3, padding=1)
+            self.norm = nn.GroupNorm(2, 4)
+            self.second = nn.Conv2d(4, 2, 3, padding=1)
+            self.last = nn.Linear(2, 2)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            inner = F.relu(self.norm(self.first(x)))
+            outer = F.relu(x + self.second(inner))
+            return self.last(F.adaptive_avg_pool2d(outer, 1).flatten(1))
+
+    normalized = nn.Sequential(
+        nn.Conv2d(2, 3, 3, bias=False),
+        nn.BatchNorm2d(3, track_running_stats=False),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(48, 2),
+    )
+    models: dict[str, tuple[nn.Module, torch.Tensor, bool]] = {
+        "embeddings": (_Words(), words, False),
+        "residual convolutions": (Residual(), images, True),
+        "batch norm": (normalized, images, True),
+    }
+    for name, (bare, inputs, wide) in models.items():
+        model = fixed(lab, bare)
+
+        def loss(
+            w: Weights, sample: torch.Tensor, due: torch.Tensor, model: Any = model, wide: Any = wide
+        ) -> Any:
+            out = functional_call(model, w, (sample.unsqueeze(0) if wide else sample,))
+            return F.cross_entropy(out, due.unsqueeze(0) if wide else due)
+
+        each = vmap(grad(loss), in_dims=(None, 0, 0))(weights_of(model), inputs, labels)
+        singles = [
+            by_the_engine(functools.partial(loss, sample=inputs[row], due=labels[row]), weights_of(model))
+            for row in range(4)
+        ]
+        for key, value in each.items():
+            lab.close(f"{name}: {key}", value, roundings=2048)
+            due = torch.stack([single[key] for single in singles])
+            lab.holds(f"{name}: {key} is the engine's", near(value, due))
+
+
+@behaviour("functorch", level="full", capabilities=("autograd", "random"))
+def ensembles_that_train(lab: Lab) -> None:
+    """A step of training of stacked models gives the losses and weights of steps of the single ones; with the
+    same randomness, models that differ by their learning rates alone have the same loss.
+    """
+    points, labels = lab.floats(6, 2), lab.put([0, 1, 1, 0, 1, 0])
+
+    def model() -> nn.Module:
+        return nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2), nn.LogSoftmax(-1))
+
+    base = fixed(lab, model())
+
+    def step(w: Weights, rate: Any = 0.25) -> Any:
+        gradients, value = grad_and_value(lambda p: F.nll_loss(functional_call(base, p, (points,)), labels))(
+            w
+        )
+        return value, {name: w[name] - rate * gradients[name] for name in w}
+
+    models = [fixed(lab, model()) for _ in range(2)]
+    stacked, _ = stack_module_state(models)
+    stacked = {name: value.detach() for name, value in stacked.items()}
+    losses, weights = vmap(step)(stacked)
+    lab.close("losses", losses, roundings=256)
+    for number, single in enumerate(models):
+        gradients = by_the_engine(
+            lambda p: F.nll_loss(functional_call(base, p, (points,)), labels), weights_of(single)
+        )
+        due = {name: value - 0.25 * gradients[name] for name, value in weights_of(single).items()}
+        lab.holds(f"model {number}: the engine's step", near({k: v[number] for k, v in weights.items()}, due))
+        lab.close(f"model {number}: a step", {k: v[number] for k, v in weights.items()}, roundings=1024)
+
+    for name, layer in {
+        "dropout": nn.Dropout(),
+        "alpha dropout": nn.AlphaDropout(),
+        "feature alpha dropout": nn.FeatureAlphaDropout(),
+    }.items():
+        noisy = fixed(lab, nn.Sequential(layer, nn.Flatten(), nn.Linear(16, 2), nn.LogSoftmax(-1)))
+        twice, _ = stack_module_state([noisy, copy.deepcopy(noisy)])
+        twice = {key: value.detach() for key, value in twice.items()}
+        volumes = lab.floats(6, 2, 2, 2, 2)
+
+        def search(w: Weights, rate: torch.Tensor, noisy: Any = noisy, volumes: Any = volumes) -> Any:
+            gradients, value = grad_and_value(
+                lambda p: F.nll_loss(functional_call(noisy, p, (volumes,)), labels)
+            )(w)
+            return value, {key: w[key] - rate * gradients[key] for key in w}
+
+        losses, weights = vmap(search, randomness="same")(twice, lab.put([0.25, 0.5]))
+        lab.holds(f"{name}: one loss", torch.allclose(losses[0], losses[1], rtol=1e-5, atol=0))
+        moved = weights["2.weight"] - twice["2.weight"]
+        lab.holds(f"{name}: twice the rate, twice the step", near(2 * moved[0], moved[1]))
+        lab.holds(
+            f"{name}: the weights differ", not torch.equal(weights["2.weight"][0], weights["2.weight"][1])
+        )
+
+
+@behaviour("functorch", level="full", capabilities=("double_backward",))
+def gradients_through_training(lab: Lab) -> None:
+    """Gradients go through steps of training inside of a batch of tasks, of linear layers and of convolutions
+    with group norm, as they go by the engine through one task after the other.
+    """
+    lines = fixed(lab, nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1)))
+    pictures = fixed(
+        lab,
+        nn.Sequential(
+            nn.Conv2d(1, 2, 3, bias=False),
+            nn.GroupNorm(2, 2),
+            nn.Tanh(),
+            nn.MaxPool2d(2, 2),
+            nn.Flatten(),
+            nn.Linear(8, 2),
+        ),
+    )
+    tasks: dict[str, tuple[nn.Module, Callable[..., torch.Tensor], tuple[torch.Tensor, ...], int]] = {
+        "lines": (lines, F.mse_loss, tuple(lab.floats(3, 5, 1) for _ in range(4)), 2),
+        "pictures": (
+            pictures,
+            F.cross_entropy,
+            (
+                lab.floats(2, 4, 1, 6, 6),
+                lab.integers(2, 4, low=0, high=2, dtype=torch.int64),
+                lab.floats(2, 4, 1, 6, 6),
+                lab.integers(2, 4, low=0, high=2, dtype=torch.int64),
+            ),
+            1,
+        ),
+    }
+    for name, (model, criterion, data, steps) in tasks.items():
+
+        def adapted(w: Weights, *task: torch.Tensor, gradient: Any) -> torch.Tensor:
+            x1, y1, x2, y2 = task
+            new = w
+            for _ in range(steps):
+                slopes = gradient(lambda p: criterion(functional_call(model, p, (x1,)), y1), new)
+                new = {key: new[key] - 0.25 * slopes[key] for key in new}
+            return criterion(functional_call(model, new, (x2,)), y2)
+
+        def engine(loss: Callable[[Weights], torch.Tensor], w: Weights) -> Weights:
+            slopes = torch.autograd.grad(loss(w), list(w.values()), create_graph=True)
+            return dict(zip(w, slopes, strict=True))
+
+        def transform(loss: Callable[[Weights], torch.Tensor], w: Weights) -> Any:
+            return grad(loss)(w)
+
+        def whole(w: Weights) -> torch.Tensor:
+            return vmap(lambda *task: adapted(w, *task, gradient=transform))(*data).mean()
+
+        def singly(w: Weights) -> torch.Tensor:
+            count = len(data[0])
+            return torch.stack(
+                [adapted(w, *(d[n] for d in data), gradient=engine) for n in range(count)]
+            ).mean()
+
+        result = by_the_engine(whole, weights_of(model))
+        lab.close(f"{name}: gradients through steps", list(result.values()), roundings=8192)
+        lab.holds(f"{name}: the engine's", near(result, by_the_engine(singly, weights_of(model))))
+
+
+@behaviour("functorch", level="full", capabilities=("double_backward", "forward_ad"))
+def gradients_of_forces(lab: Lab) -> None:
+    """A loss may hold the Jacobian of a model in a batch, by jacrev and jacfwd: its gradients are those of
+    the engine with Jacobians one by one.
+    """
+    model = fixed(lab, nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1)))
+    radii, energies, forces = lab.floats(6, 1, low=0.5, high=1.0), lab.floats(6, 1), lab.floats(6, 1)
+
+    def loss(predicted: torch.Tensor, slopes: torch.Tensor) -> torch.Tensor:
+        return F.mse_loss(predicted, energies) + 0.25 * F.mse_loss(-slopes, forces)
+
+    parameters = list(model.parameters())
+    one_by_one = torch.cat(
+        [torch.autograd.functional.jacobian(model, radius, create_graph=True) for radius in radii]
+    )
+    due = torch.autograd.grad(loss(model(radii), one_by_one), parameters)
+    for word, jacobian in (("jacrev", jacrev), ("jacfwd", jacfwd)):
+        slopes = vmap(jacobian(model))(radii).squeeze(-1)
+        result = torch.autograd.grad(loss(model(radii), slopes), parameters)
+        lab.close(word, list(result), roundings=4096)
+        lab.holds(f"{word}: the engine's", near(list(result), list(due)))
+
+
+@behaviour("functorch", level="full", capabilities=("autograd",))
+def gradients_of_many_functions(lab: Lab) -> None:
+    """grad and vjp give zeros for what is not used, in dicts and among several inputs and outputs; products
+    with matrices, softmax in batches and what is written into new memory are differentiated.
+    """
+    x, y, t = lab.integers(3), lab.integers(3), lab.integers(3)
+    slopes = grad(lambda d: (d["a"] ** 2).sum())({"a": x, "b": y})
+    lab.expect("used", slopes["a"], 2 * x.cpu())
+    lab.expect("not used", slopes["b"], torch.zeros(3))
+    value, pull = vjp(lambda a, b: (t, t, b), x, y)  # type: ignore[misc]
+    lab.same("outputs that depend on one input", value)
+    first, second = pull((t, t, t))
+    lab.expect("not used by any output", first, torch.zeros(3))
+    lab.expect("used by the last", second, t.cpu())
+    matrix = lab.integers(3, 5)
+    lab.expect("a product", grad(lambda a, m: (a @ m).sum())(x, matrix), matrix.sum(1).cpu())
+    rows = lab.integers(4, 3)
+    written = vmap(grad(lambda a, b: b.new_empty((3,)).copy_(a).sum()))(rows, lab.integers(4))
+    lab.expect("new memory that is written", written, torch.ones(4, 3))
+    starts = lab.floats(4, 3)
+
+    def pulled(a: torch.Tensor, weight: torch.Tensor) -> Any:
+        return vjp(lambda b: torch.log_softmax(b, -1), a)[1](weight)[0]
+
+    result = vmap(pulled, (0, None))(starts, t)
+    lab.close("log_softmax in a batch", result, roundings=64)
+    kept = starts.clone().requires_grad_()
+    torch.log_softmax(kept, -1).backward(t.expand(4, 3))
+    lab.holds("log_softmax in a batch: the engine's", near(result, kept.grad))
+    escaped: list[torch.Tensor] = []
+    grad(lambda a: (escaped.append(a * a), (a * a).sum())[1])(x)  # type: ignore[func-returns-value]
+    lab.expect("a value that escaped from grad", escaped[0].sum(), (x * x).sum().cpu())
+    texts: list[str] = []
+    vjp(lambda a: (texts.append(repr(x)), a)[1], t)  # type: ignore[func-returns-value]
+    lab.holds("a tensor from outside prints inside as it does outside", texts == [repr(x)])
+
+
+@behaviour("functorch", dtypes=("complex64",), level="full", capabilities=("autograd",))
+def transforms_of_complex_functions(lab: Lab) -> None:
+    """Inside of grad a complex tensor has its conjugate bit and its values as lists, and gradients are
+    conjugate Wirtinger derivatives.
+    """
+    z = lab.put([3.0 + 4.0j, 1.0 - 2.0j], dtype=lab.dtype)
+    bits: list[Any] = []
+
+    def size(a: torch.Tensor) -> torch.Tensor:
+        conjugate = a.conj()
+        bits.append((a.is_conj(), conjugate.is_conj()))
+        bits.append((a.tolist(), conjugate.tolist()))
+        return conjugate.abs().sum()
+
+    slopes = grad(size)(z)
+    lab.expect("bits and lists", bits, [(False, True), (z.tolist(), z.conj().tolist())])
+    lab.expect("the gradient of the size", slopes, torch.sgn(z.cpu()), roundings=16.0)
+    lab.expect("the gradient of the square", grad(lambda a: (a * a.conj()).real.sum())(z), 2 * z.cpu())
+
+
+@behaviour("functorch", level="full", capabilities=("sparse", "autograd"))
+def grad_of_sparse_inputs(lab: Lab) -> None:
+    """grad takes a COO tensor, which says its layout inside, and gives a COO gradient."""
+    where, values = lab.put([[0, 1, 1], [2, 0, 2]]), lab.integers(3)
+    x = torch.sparse_coo_tensor(where, values, (2, 3), check_invariants=True)
+    layouts: list[torch.layout] = []
+
+    def total(a: torch.Tensor) -> torch.Tensor:
+        layouts.append(a.layout)
+        return a.coalesce().values().sum()
+
+    slopes = grad(total)(x)
+    lab.same("layouts", [str(layout) for layout in (*layouts, slopes.layout)])
+    lab.expect("the gradient", slopes.to_dense(), [[0.0, 0, 1], [1, 0, 1]])
