@@ -51,3 +51,8 @@ def _reversed_slices(op: Callable[..., Any]) -> Callable[..., Any]:
 @plant("layout", "add", "float32", Kind.VALUE)
 def slices_of_one_row_reversed(info: Any) -> None:
     _wrap(info, _reversed_slices)
+
+
+@plant("bool-bytes", "sum", "bool", Kind.VALUE)
+def bytes_summed(info: Any) -> None:
+    _wrap(info, lambda op: lambda x, *a, **k: op(x.view(torch.uint8).long(), *a, **k))

@@ -51,8 +51,10 @@ def samples_of_heavy_tails(lab: Lab) -> None:
         distributed(lab, f"StudentT({freedom})", (drawn - place) / scale, function)
     for first, second in ((3.0, 6.0), (8.0, 4.0)):
         drawn = D.FisherSnedecor(put(first), put(second)).sample((COUNT,))
-        degrees = (torch.tensor(number, dtype=torch.float64) for number in (first, second))
-        function = integrated(D.FisherSnedecor(*degrees).log_prob, lambda share: share / (1 - share))
+        degrees = [torch.tensor(number, dtype=torch.float64) for number in (first, second)]
+        function = integrated(
+            D.FisherSnedecor(degrees[0], degrees[1]).log_prob, lambda share: share / (1 - share)
+        )
         distributed(lab, f"FisherSnedecor({first}, {second})", drawn, function)
     logistic = D.LogisticNormal(
         lab.put([0.5, -1.0], dtype=torch.float64), lab.put([1.0, 2.0], dtype=torch.float64)

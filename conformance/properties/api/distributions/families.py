@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import distributions as D
@@ -17,7 +17,7 @@ from conformance.properties.api.distributions.scores import distribution
 class _Waiting(D.ExponentialFamily):
     """An exponential distribution that states nothing but its family."""
 
-    arg_constraints = {"rate": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {"rate": constraints.positive}
     support = constraints.nonnegative
     _mean_carrier_measure = 0
 
