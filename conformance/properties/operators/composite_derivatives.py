@@ -67,8 +67,8 @@ def _check(
                 recorder,
                 subject,
                 sample,
-                trees.tensors(actual),
-                trees.tensors(expected),
+                [*trees.tensors(actual)],
+                [*trees.tensors(expected)],
                 what=f"{what} with a subclass, against that without,",
             )
 

@@ -55,7 +55,7 @@ def datasets_of_tensors(lab: Lab) -> None:
     lab.raises("beyond the end", lambda: joined[8], IndexError)
     lab.raises("before the start", lambda: joined[-9], ValueError, IndexError)
     part = Subset(pairs, [4, 1, 3])
-    lab.raises("a stream in a row", lambda: ConcatDataset([pairs, _Stream(x)]), AssertionError)  # type: ignore[list-item]
+    lab.raises("a stream in a row", lambda: ConcatDataset([pairs, _Stream(x)]), AssertionError)
     lab.raises("several, one beyond the end", lambda: StackDataset(x, y).__getitems__([0, 6]), IndexError)  # type: ignore[arg-type]
     lossy: Any = StackDataset(_Lossy(x), y)  # type: ignore[arg-type]
     lab.raises("several, of which one is lost", lambda: lossy.__getitems__([0, 2, 4]), ValueError)

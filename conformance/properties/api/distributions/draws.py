@@ -135,8 +135,8 @@ def tangents_of_poisson(lab: Lab) -> None:
     """Counts of torch.poisson do not depend on their rate smoothly: their tangent is zero."""
     rate, tangent = lab.floats(6, low=1.0, high=5.0), lab.floats(6)
     with forward_ad.dual_level():
-        drawn = torch.poisson(forward_ad.make_dual(rate, tangent))  # type: ignore[no-untyped-call]
-        shown = forward_ad.unpack_dual(drawn).tangent  # type: ignore[no-untyped-call]
+        drawn = torch.poisson(forward_ad.make_dual(rate, tangent))
+        shown = forward_ad.unpack_dual(drawn).tangent
     lab.expect("tangent", torch.zeros_like(rate) if shown is None else shown, [0.0] * 6)
 
 
