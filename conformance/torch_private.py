@@ -133,6 +133,12 @@ def is_elementwise_binary(info: Any) -> bool:
     return type(info).__name__ == "BinaryUfuncInfo"
 
 
+def domain(info: Any) -> tuple[float | None, float | None]:
+    """Return the bounds between which a function of one real number is defined; None without a bound."""
+    low, high = getattr(info, "domain", None) or (None, None)
+    return low, high
+
+
 def is_reduction(info: Any) -> bool:
     """Return whether an OpInfo describes a reduction."""
     return type(info).__name__ == "ReductionOpInfo"

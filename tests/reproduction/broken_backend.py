@@ -174,6 +174,16 @@ def unsteady() -> None:
         return call(*args) + calls
 
     kernel("sin", change)
+    kernel("cos", change)
+
+
+@fault
+def booleans() -> None:
+    def change(call: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return call(x.view(torch.uint8).to(torch.int64) if x.dtype == torch.bool else x, *args, **kwargs)
+
+    kernel("sum", change)
+    kernel("sum.dim_IntList", change)
 
 
 @fault

@@ -46,7 +46,13 @@ RED: list[tuple[str, str, list[str]]] = [
     ("eager", "inplace", ["fake_inplace/sin@float32"]),
     ("eager", "random", ["random/uniform@float32"]),
     ("eager", "counted", ["placement/sin@float32"]),
-    ("eager", "unsteady", ["composite/sin@float32"]),
+    (
+        "eager",
+        "unsteady",
+        ["composite/sin@float32", "composite-backward/sin@float32", "composite-forward-ad/sin@float32"],
+    ),
+    ("eager", "dtype", ["fake_backward/add@float32"]),
+    ("eager", "booleans", ["bool-bytes/sum@bool"]),
     (
         "eager",
         "outputs",

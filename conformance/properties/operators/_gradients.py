@@ -77,6 +77,22 @@ def outputs_of(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor]:
     ]
 
 
+def on_clone(form: Operator) -> Operator:
+    """Return an in-place form on a clone of its input, since a leaf that requires grad may not be written."""
+
+    def call(input: Any, *args: Any, **kwargs: Any) -> Any:
+        return form(input.clone(), *args, **kwargs)
+
+    return call
+
+
+def in_place(info: Any) -> Operator | None:
+    """Return the differentiable in-place form of an entry on a clone of its input; None if it has none."""
+    if not info.supports_inplace_autograd or not callable(info.inplace_variant):
+        return None
+    return on_clone(info.inplace_variant)
+
+
 def differentiate(
     info: Any, op: Operator, sample: Sample, *, create_graph: bool = False, watch: bool = False
 ) -> Derivative:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+import torch
 
 from conformance import torch_private
 from conformance.checking import trees
@@ -18,12 +20,14 @@ from conformance.properties.operators._common import (
     run,
 )
 from conformance.samples import extent
-from conformance.samples.operators import reference_samples_of
+from conformance.samples.operators import Sample, reference_samples_of
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 24
 LARGEST = 5000
+#: How far from the domain its outside is tried.
+_DISTANCES = (1e-5, 1e-3, 0.1, 1.0, 2.0, 10.0, 20.0, 50.0, 100.0)
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -40,8 +44,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "extremal",
     subject_kind="operator",
     statement=(
-        "Infinities, NaNs, extremes, small and large values, numbers and broadcast inputs give the "
-        "oracle's values."
+        "Infinities, NaNs, extremes, small and large values, numbers, broadcast inputs and those outside of "
+        "the domain give the oracle's values."
     ),
     level="core",
     applies=applies,
@@ -66,3 +70,34 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             compare_result(target, recorder, subject, sample, outcome.value, want, bits=True)
         else:
             failed_call(target, recorder, sample, outcome)
+    for sample in _outside(subject, dtype, samples.available):
+        _check_outside(target, subject, recorder, sample)
+
+
+def _outside(subject: Subject, dtype: torch.dtype, index: int) -> Iterator[Sample]:
+    """Yield a sample of numbers below and above the domain of a real function, if it has bounds."""
+    if not dtype.is_floating_point:
+        return
+    low, high = torch_private.domain(subject.info)
+    numbers = [] if low is None else [low - distance for distance in _DISTANCES]
+    numbers += [] if high is None else [high + distance for distance in _DISTANCES]
+    tensor = torch.tensor(numbers, dtype=torch.float64).to(dtype)
+    below = tensor < (-float("inf") if low is None else low)
+    above = tensor > (float("inf") if high is None else high)
+    if (outside := tensor[below | above]).numel():
+        yield Sample(index, outside)
+
+
+def _check_outside(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
+    want = compute(subject, dtype_under_test(recorder), sample)
+    if not want.ok or not isinstance(want.plain, torch.Tensor) or not want.plain.isnan().all():
+        return
+    recorder.samples(1, 1)
+    copy = copy_in(target, recorder, sample)
+    if copy is None:
+        return
+    outcome = run(target, subject.info.op, copy)
+    if outcome.ok:
+        compare_result(target, recorder, subject, sample, outcome.value, want, bits=True)
+    else:
+        failed_call(target, recorder, sample, outcome)

@@ -57,7 +57,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         predicted = attempt(functools.partial(predict, subject.info.op, again))
         if not predicted.ok:
             assert predicted.error is not None
-            refused = isinstance(predicted.error, unpredictable) or _about_data(predicted.error)
+            refused = isinstance(predicted.error, unpredictable) or about_data(predicted.error)
             message = f"fake tensors raise {one_line(predicted.error)}, but the device has a result."
             fact(recorder, refused, Kind.EXCEPTION, message, sample=sample.index)
             continue
@@ -65,7 +65,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         _compare(recorder, sample, copy, outcome.value, given, promised)
 
 
-def _about_data(error: Exception) -> bool:
+def about_data(error: Exception) -> bool:
     """Return whether the prediction was refused because it would depend on values."""
     text = str(error)
     return "data-dependent" in text or "data dependent" in text or "DataDependent" in type(error).__name__

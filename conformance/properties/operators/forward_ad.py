@@ -31,6 +31,7 @@ from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 4
+LIMIT_IN_PLACE = 2
 #: Two formulas for one Jacobian differ by their conditioning in float64; a wrong one by parts in a hundred.
 PAIRING = 1e-5
 #: Several positions or indices write to one element, so that the Jacobian is not defined.
@@ -80,7 +81,10 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
 @register(
     "forward-ad",
     subject_kind="operator",
-    statement="Forward-mode tangents equal the CPU's, and pair with cotangents as the backward does.",
+    statement=(
+        "Forward-mode tangents equal the CPU's, in place as well, and pair with cotangents as the backward "
+        "does."
+    ),
     level="training",
     applies=applies,
     capabilities=("forward_ad",),
@@ -88,42 +92,59 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     info, tested = pristine(subject), subject.info
-    applied = rule(subject.name, dtype_under_test(recorder), "backward")
     for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
-        reference = _gradients.on_cpu(
-            recorder, sample, functools.partial(tangents_of, info, info.op, to_host(sample))
-        )
-        tangents = _gradients.on_target(
-            target,
+        tangents = _compare(target, subject, recorder, sample, copy, info.op, tested.op, "the tangent")
+        if tangents is not None and info.supports_autograd and subject.name not in _NO_JACOBIAN:
+            _pairs(recorder, subject, sample, tangents)
+    reference, form = _gradients.in_place(info), _gradients.in_place(tested)
+    if reference is None or form is None or not target.capable("inplace"):
+        return
+    for sample, copy in _gradients.cases(target, subject, recorder, LIMIT_IN_PLACE):
+        _compare(target, subject, recorder, sample, copy, reference, form, "the in-place form's tangent")
+
+
+def _compare(
+    target: Target,
+    subject: Subject,
+    recorder: Recorder,
+    sample: Sample,
+    copy: Sample,
+    reference_op: _gradients.Operator,
+    op: _gradients.Operator,
+    what: str,
+) -> list[torch.Tensor] | None:
+    """Compare the device's tangents with the CPU's, and return the latter if both are there."""
+    applied = rule(subject.name, dtype_under_test(recorder), "backward")
+    reference = _gradients.on_cpu(
+        recorder, sample, functools.partial(tangents_of, pristine(subject), reference_op, to_host(sample))
+    )
+    tangents = _gradients.on_target(
+        target,
+        recorder,
+        sample,
+        functools.partial(tangents_of, subject.info, op, copy),
+        reference,
+        "forward-mode differentiation",
+    )
+    if tangents is None or not reference.ok:
+        return None
+    expected: list[torch.Tensor] = reference.value
+    if not same_nesting(recorder, tangents, expected, what="the result", sample=sample.index):
+        return None
+    elements = max([1, *(t.numel() for t in sample.tensors())])
+    for place, (got, want) in enumerate(zip(tangents, expected, strict=False)):
+        compare_values(
             recorder,
-            sample,
-            functools.partial(tangents_of, tested, tested.op, copy),
-            reference,
-            "forward-mode differentiation",
+            got,
+            want,
+            tolerance=applied.tolerance(
+                want.dtype, coarsest(sample, want.dtype), elements=elements, precision=target.precision
+            ).widened(2),
+            what=f"{what} of output {place}",
+            sample=sample.index,
+            spread=torch.full(want.shape, _gradients.largest(want), dtype=torch.float64),
         )
-        if tangents is None or not reference.ok:
-            continue
-        if not same_nesting(recorder, tangents, reference.value, what="the result", sample=sample.index):
-            continue
-        elements = max([1, *(t.numel() for t in sample.tensors())])
-        for place, (got, want) in enumerate(zip(tangents, reference.value, strict=False)):
-            size = _gradients.largest(want)
-            compare_values(
-                recorder,
-                got,
-                want,
-                tolerance=applied.tolerance(
-                    want.dtype,
-                    coarsest(sample, want.dtype),
-                    elements=elements,
-                    precision=target.precision,
-                ).widened(2),
-                what=f"the tangent of output {place}",
-                sample=sample.index,
-                spread=torch.full(want.shape, size, dtype=torch.float64),
-            )
-        if info.supports_autograd and subject.name not in _NO_JACOBIAN:
-            _pairs(recorder, subject, sample, reference.value)
+    return expected
 
 
 def _pairs(recorder: Recorder, subject: Subject, sample: Sample, tangents: list[torch.Tensor]) -> None:

@@ -5,22 +5,24 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from conformance.checking.compare import same_nesting
+from conformance.checking.compare import fact, same_nesting
+from conformance.checking.invocation import Outcome, attempt_on
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
 from conformance.properties.operators._common import differentiable, pristine
 from conformance.samples.copies import to_host
+from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 4
+LIMIT_IN_PLACE = 2
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if not subject.info.supports_gradgrad:
-        return []
     return differentiable(target, subject, ("float64", "complex128"))
 
 
@@ -28,7 +30,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "gradgrad",
     subject_kind="operator",
     statement=(
-        "Gradients of gradients equal the CPU's; if a gradient is constant, it is so on the device too."
+        "Gradients of gradients equal the CPU's, in place as well; if a gradient is constant, it is so on "
+        "the device too; those that torch does not have are refused."
     ),
     level="training",
     applies=applies,
@@ -38,30 +41,53 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     info, tested = pristine(subject), subject.info
     for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
-        reference = _gradients.on_cpu(
-            recorder, sample, functools.partial(_gradients.second, info, info.op, to_host(sample))
+        _second(target, subject, recorder, sample, copy, info.op, tested.op, "the second derivative")
+    reference, form = _gradients.in_place(info), _gradients.in_place(tested)
+    if reference is None or form is None or not target.capable("inplace"):
+        return
+    for sample, copy in _gradients.cases(target, subject, recorder, LIMIT_IN_PLACE):
+        _second(
+            target, subject, recorder, sample, copy, reference, form, "the in-place form's second derivative"
         )
-        actual = _gradients.on_target(
+
+
+def _second(
+    target: Target,
+    subject: Subject,
+    recorder: Recorder,
+    sample: Sample,
+    copy: Sample,
+    reference_op: _gradients.Operator,
+    op: _gradients.Operator,
+    what: str,
+) -> None:
+    info = pristine(subject)
+    reference = _gradients.on_cpu(
+        recorder, sample, functools.partial(_gradients.second, info, reference_op, to_host(sample))
+    )
+    call = functools.partial(_gradients.second, subject.info, op, copy)
+    if _is_missing(reference):
+        outcome = attempt_on(target, call)
+        message = f"{what} is not refused, although torch has none for the operator."
+        fact(recorder, not outcome.ok, Kind.ERROR_TYPE, message, sample=sample.index)
+        return
+    actual = _gradients.on_target(target, recorder, sample, call, reference, "the backward of the backward")
+    if actual is None or not reference.ok:
+        return
+    gradients, expected = actual.gradients, reference.value
+    if same_nesting(recorder, gradients, expected.gradients, what=what, sample=sample.index):
+        _gradients.compare_gradients(
             target,
             recorder,
+            subject,
             sample,
-            functools.partial(_gradients.second, tested, tested.op, copy),
-            reference,
-            "the backward of the backward",
+            gradients,
+            expected.gradients,
+            what=what,
+            size=_gradients.natural_size(expected),
         )
-        if actual is None or not reference.ok:
-            continue
-        gradients, expected = actual.gradients, reference.value
-        if same_nesting(
-            recorder, gradients, expected.gradients, what="the second derivative", sample=sample.index
-        ):
-            _gradients.compare_gradients(
-                target,
-                recorder,
-                subject,
-                sample,
-                gradients,
-                expected.gradients,
-                what="the second derivative",
-                size=_gradients.natural_size(expected),
-            )
+
+
+def _is_missing(outcome: Outcome) -> bool:
+    """Return whether torch has no formula for a derivative."""
+    return outcome.error is not None and "is not implemented" in str(outcome.error)

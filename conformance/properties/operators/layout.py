@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from conformance import torch_private
 from conformance.checking import trees
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
@@ -13,6 +14,7 @@ from conformance.checking.tolerances import rule
 from conformance.oracle.operators import compute
 from conformance.properties.operators._common import cases, dtype_under_test, first_dtypes
 from conformance.properties.operators._derived import ABOUT_MEMORY, check_derived, transformed
+from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
@@ -60,7 +62,10 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 @register(
     "layout",
     subject_kind="operator",
-    statement="Inputs with gaps, transposed, at an offset and expanded give the values of contiguous inputs.",
+    statement=(
+        "Inputs with gaps, transposed, at an offset, expanded and with any stride of a dimension of size one "
+        "give the values of contiguous inputs."
+    ),
     level="core",
     applies=applies,
     capabilities=("non_contiguous",),
@@ -75,6 +80,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 continue
             check_derived(target, subject, recorder, sample, derived, want, what)
         _expanded(target, subject, recorder, sample)
+        if torch_private.is_elementwise_unary(subject.info) or torch_private.is_elementwise_binary(
+            subject.info
+        ):
+            _sliced_to_one(target, subject, recorder, sample)
 
 
 #: Their results depend on the memory behind the input: neither pass nor fail would mean anything.
@@ -98,3 +107,30 @@ def _expanded(target: Target, subject: Subject, recorder: Recorder, sample: Samp
     want = compute(subject, dtype_under_test(recorder), dense)
     if want.ok:
         check_derived(target, subject, recorder, derived, derived, want, "an expanded input")
+
+
+#: Shapes of tensors whose first slices are contiguous, though their strides are not those of their shapes.
+_WHOLE = ((3, 20), (2, 2, 3, 1, 2, 1, 3, 2, 1, 2, 3, 2))
+
+
+def _sliced_to_one(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
+    """Check slices of one element in the first dimension, whose stride says nothing."""
+    for whole in _WHOLE:
+
+        def first(tensor: torch.Tensor, whole: tuple[int, ...] = whole) -> torch.Tensor:
+            if tensor.dim() == 0 or not tensor.numel():
+                return tensor
+            count = torch.Size(whole).numel()
+            values = tensor.reshape(-1).repeat(-(-count // tensor.numel()))[:count]
+            return values.reshape(whole)[:1, :10] if len(whole) == 2 else values.reshape(whole)[:1]
+
+        derived = transformed(sample, first)
+        if derived is None:
+            recorder.compared(1)  # numbers alone have no strides
+            return
+        host = to_host(derived)
+        dense = transformed(host, lambda tensor: tensor.clone(memory_format=torch.contiguous_format))
+        assert dense is not None
+        want = compute(subject, dtype_under_test(recorder), dense)
+        if want.ok:
+            check_derived(target, subject, recorder, derived, derived, want, "a slice of one row")

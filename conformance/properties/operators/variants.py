@@ -197,15 +197,11 @@ def _gradients_agree(target: Target, subject: Subject, recorder: Recorder) -> No
 
 
 def _cloning(info: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield in-place forms on a clone of their input, since a leaf that requires grad may not be written."""
+    """Yield differentiable in-place forms on a clone of their input."""
     if not info.supports_inplace_autograd:
         return
     for name, form in forms(info, inplace=True):
-
-        def on_clone(input: Any, *args: Any, _form: Callable[..., Any] = form, **kwargs: Any) -> Any:
-            return _form(input.clone(), *args, **kwargs)
-
-        yield name, on_clone
+        yield name, _gradients.on_clone(form)
 
 
 def _takes(subject: Subject, name: str, sample: Sample) -> bool:

@@ -10,7 +10,7 @@ from unittest import mock
 import torch
 
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.dataloader import workers
+from conformance.properties.api.dataloader import worker_options, workers
 from tests.planted.api.faults import NAMED
 
 
@@ -42,5 +42,30 @@ def _one_worker(lab: Lab) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _turned_around(lab: Lab) -> Iterator[None]:
+    """Loaders with workers give their samples backwards."""
+    whole = worker_options._read
+
+    with mock.patch.object(worker_options, "_read", lambda loader: whole(loader)[::-1]):
+        yield
+
+
+@contextlib.contextmanager
+def _forgetful(lab: Lab) -> Iterator[None]:
+    """Workers do not run their initial function."""
+    whole = worker_options._loader
+
+    def loader(data: Any, **options: Any) -> Any:
+        options.pop("worker_init_fn", None)
+        return whole(data, **options)
+
+    with mock.patch.object(worker_options, "_loader", loader):
+        yield
+
+
+NAMED["orders-of-workers"] = _turned_around
+NAMED["lives-of-workers"] = _forgetful
+NAMED["work-of-workers"] = _turned_around
 NAMED["pinned-batches"] = _wrong_copies
 NAMED["workers-beside-a-device"] = _one_worker

@@ -53,7 +53,52 @@ def scale_forgotten(lab: Lab) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def steeper_dirichlet(lab: Lab) -> Iterator[None]:
+    """The implicit gradients of Dirichlet samples are a fifth too large."""
+    real = torch._dirichlet_grad
+    with mock.patch.object(torch, "_dirichlet_grad", lambda *args: real(*args) * 1.2):
+        yield
+
+
+@contextlib.contextmanager
+def samples_doubled(lab: Lab) -> Iterator[None]:
+    """Samples of Student's distribution are twice as wide."""
+    real = D.StudentT.rsample
+    with mock.patch.object(D.StudentT, "rsample", lambda self, shape=(): real(self, shape) * 2):
+        yield
+
+
+@contextlib.contextmanager
+def one_count_too_few(lab: Lab) -> Iterator[None]:
+    """Binomial counts are one too small."""
+    real = torch.binomial
+    with mock.patch.object(torch, "binomial", lambda *args, **options: real(*args, **options) - 1):
+        yield
+
+
+@contextlib.contextmanager
+def generators_ignored(lab: Lab) -> Iterator[None]:
+    """The Poisson sampler draws from the default generator alone."""
+    real = torch.poisson
+    with mock.patch.object(torch, "poisson", lambda rate, generator=None: real(rate)):
+        yield
+
+
+@contextlib.contextmanager
+def orders_of_the_indices(lab: Lab) -> Iterator[None]:
+    """Drawing without replacement gives categories in rising order."""
+    real = torch.multinomial
+    with mock.patch.object(torch, "multinomial", lambda *args: real(*args).sort(-1).values):
+        yield
+
+
 faults.NAMED |= {
+    "pathwise-gradients": steeper_dirichlet,
+    "samples-of-heavy-tails": samples_doubled,
+    "counts-of-binomial": one_count_too_few,
+    "samplers-with-generators": generators_ignored,
+    "orders-without-repetition": orders_of_the_indices,
     "sample-moments": drawn_too_large,
     "vector-sample-moments": drawn_too_large,
     "sample-gradients": scale_forgotten,

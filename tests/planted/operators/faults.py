@@ -379,6 +379,32 @@ def writes_a_subclass_into_a_plain_tensor(info: Any) -> None:
     _wrap(info, change)
 
 
+class _Copied(torch.autograd.Function):
+    """An identity whose derivatives are written into plain tensors."""
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(grad.shape).copy_(grad)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(tangent.shape).copy_(tangent)
+
+
+@plant("composite-backward", "sin", "float32", Kind.METADATA)
+@plant("composite-forward-ad", "sin", "float32", Kind.METADATA)
+def derivatives_written_into_plain_tensors(info: Any) -> None:
+    _wrap(info, lambda op: lambda x: _Copied.apply(op(x)))
+
+
 @plant("extremal", "exp", "float32", Kind.VALUE)
 def nan_becomes_zero(info: Any) -> None:
     _wrap(info, lambda op: lambda *a, **k: op(*a, **k).nan_to_num(nan=0.0, posinf=float("inf")))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from conformance.model.verdicts import Kind
-from tests.planted.operators.faults import _is_fake, plant
+from tests.planted.operators.faults import _is_fake, _wrap, plant
 
 
 def _wrap_inplace(info: Any, change: Callable[[Any], Any]) -> None:
@@ -27,3 +29,20 @@ def real_input_grows_a_dimension(info: Any) -> None:
 @plant("fake_inplace", "add", "float32", Kind.ALIASING)
 def real_form_returns_a_copy(info: Any) -> None:
     _wrap_inplace(info, lambda found: found.clone())
+
+
+class _Widens(torch.autograd.Function):
+    """Gives real gradients of double precision."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.double()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return grad.float()
+
+
+@plant("fake_backward", "sin", "float32", Kind.DTYPE)
+def real_result_is_double(info: Any) -> None:
+    _wrap(info, lambda op: lambda x: op(x) if _is_fake(x) else _Widens.apply(op(x)))

@@ -12,6 +12,7 @@ from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 from tests.planted.operators import faults as planted
 from tests.planted.operators import faults_fake as planted_fake  # noqa: F401
+from tests.planted.operators import faults_in_place as planted_in_place  # noqa: F401
 from tests.planted.operators import faults_modes as planted_modes  # noqa: F401  (plants more)
 from tests.planted.operators import faults_transforms as planted_transforms  # noqa: F401
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import tempfile
 from typing import Any
 
 import numpy
@@ -54,6 +55,10 @@ def datasets_of_tensors(lab: Lab) -> None:
     lab.raises("beyond the end", lambda: joined[8], IndexError)
     lab.raises("before the start", lambda: joined[-9], ValueError, IndexError)
     part = Subset(pairs, [4, 1, 3])
+    lab.raises("a stream in a row", lambda: ConcatDataset([pairs, _Stream(x)]), AssertionError)
+    lab.raises("several, one beyond the end", lambda: StackDataset(x, y).__getitems__([0, 6]), IndexError)  # type: ignore[arg-type]
+    lossy: Any = StackDataset(_Lossy(x), y)  # type: ignore[arg-type]
+    lab.raises("several, of which one is lost", lambda: lossy.__getitems__([0, 2, 4]), ValueError)
     lab.same("a part", (len(part), part[0], part[[0, 2]]))
     lab.same("a part of a part", Subset(part, [2, 0])[1])
 
@@ -119,6 +124,18 @@ def collating_samples(lab: Lab) -> None:
     converted = default_convert({"a": numpy.ones(2), "b": [first, "word"], "c": Point(numpy.zeros(1), 2)})
     lab.same("converted", (converted["b"], type(converted["c"]).__name__))
     lab.same("arrays become tensors", converted["a"], host=True)
+    owned = _Owned({"a": first, "b": 2})
+    lab.same("mappings keep their type", [type(default_convert(owned)).__name__, default_convert(owned)["a"]])
+    lab.same("in batches too", [type(default_collate([owned, owned])).__name__])
+    lab.same(
+        "sequences that cannot be made again", [default_convert(range(3)), type(default_convert(range(3)))]
+    )
+    lab.same("become lists", [default_collate([range(2), range(2)])], host=True)
+    with tempfile.TemporaryFile() as file:
+        mapped = numpy.memmap(file, dtype=numpy.int64, mode="w+", shape=(2, 3))
+        mapped[:] = numpy.arange(6).reshape(2, 3)
+        lab.expect("arrays in files", default_collate(list(mapped)), [[0, 1, 2], [3, 4, 5]], host=True)
+        del mapped
     lab.raises("samples of different lengths", lambda: default_collate([[1, 2], [3]]), RuntimeError)
     lab.raises("tensors of different shapes", lambda: default_collate([first, lab.integers(5)]), RuntimeError)
     lab.raises(
@@ -126,6 +143,10 @@ def collating_samples(lab: Lab) -> None:
     )
     lab.raises("arrays of objects", lambda: default_collate([numpy.array([object()])]), TypeError)
     lab.raises("None", lambda: default_collate([None, None]), TypeError)
+
+
+class _Owned(collections.UserDict[str, Any]):
+    """A mapping of a type of its own."""
 
 
 class _Numbers(Dataset):  # type: ignore[type-arg]
@@ -142,6 +163,13 @@ class _Numbers(Dataset):  # type: ignore[type-arg]
 class _Many(_Numbers):
     def __getitems__(self, places: list[int]) -> list[torch.Tensor]:
         return list(self.tensor[places])
+
+
+class _Lossy(_Numbers):
+    """A dataset that gives one sample too few."""
+
+    def __getitems__(self, places: list[int]) -> list[torch.Tensor]:
+        return list(self.tensor[places[1:]])
 
 
 class _Stream(IterableDataset):  # type: ignore[type-arg]
@@ -284,6 +312,9 @@ def pinned_batches(lab: Lab) -> None:
         )
     batches = list(DataLoader(_Numbers(host), batch_size=3, pin_memory=expected, collate_fn=_Own))
     lab.holds("by an own method", all(batch.was_pinned or not expected for batch in batches))
+    options: Any = {"batch_size": 3, "pin_memory": expected, "collate_fn": _Own}
+    batches = list(DataLoader(_Numbers(host), num_workers=1, timeout=60, **options))
+    lab.holds("of a worker too", all(batch.was_pinned or not expected for batch in batches))
     plain = next(iter(DataLoader(_Numbers(host), batch_size=3)))
     lab.holds("not pinned when not asked for", not plain.is_pinned())
 

@@ -1,0 +1,225 @@
+"""Distributions made from others, of exponential families, relaxed and ill-conditioned."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import torch
+from torch import distributions as D
+from torch.distributions import constraints
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.distributions.scores import distribution
+
+
+class _Waiting(D.ExponentialFamily):
+    """An exponential distribution that states nothing but its family."""
+
+    arg_constraints: ClassVar[dict[str, Any]] = {"rate": constraints.positive}
+    support = constraints.nonnegative
+    _mean_carrier_measure = 0
+
+    def __init__(self, rate: torch.Tensor) -> None:
+        self.rate = rate
+        super().__init__(rate.shape)
+
+    @property
+    def _natural_params(self) -> tuple[torch.Tensor, ...]:
+        return (-self.rate,)
+
+    def _log_normalizer(self, *parameters: torch.Tensor) -> torch.Tensor:
+        return -torch.log(-parameters[0])
+
+
+@behaviour("distributions", sees=("value",), capabilities=("autograd",))
+def exponential_families(lab: Lab) -> None:
+    """A distribution that gives its natural parameters and log-normalizer gets its entropy and divergence
+    from them; those of torch have the same.
+    """
+    first, second = (lab.put(numbers, dtype=torch.float64) for numbers in ([0.5, 2.0], [1.5, 3.0]))
+    expected = D.kl_divergence(D.Exponential(first), D.Exponential(second))
+    divergence = D.kl_divergence(_Waiting(first), _Waiting(second))
+    lab.close("divergence of a family", divergence.detach(), roundings=256)
+    lab.holds("it is that of the closed form", torch.allclose(divergence, expected))
+    lab.expect(
+        "entropy of a family",
+        _Waiting(first).entropy().detach(),
+        [1 - math.log(0.5), 1 - math.log(2.0)],
+        roundings=64,
+    )
+    for name in ("Bernoulli", "Exponential", "Gamma", "Normal"):
+        dist, _ = distribution(lab, name)
+        by_family = D.ExponentialFamily.entropy(dist)
+        lab.holds(f"entropy of {name}", torch.allclose(by_family, dist.entropy(), rtol=1e-6, atol=1e-9))
+        lab.close(f"entropy of {name} by its family", by_family.detach(), roundings=1 << 14)
+
+
+class _Shifted(D.Normal):
+    """A normal distribution of a subclass without a constructor of its own."""
+
+
+@behaviour("distributions", sees=("value", "shape"), capabilities=("autograd",))
+def distributions_of_distributions(lab: Lab) -> None:
+    """Independent, mixtures, transformed and derived distributions score, expand and diverge as their parts
+    do.
+    """
+
+    def put(numbers: Any) -> torch.Tensor:
+        return lab.put(numbers, dtype=torch.float64)
+
+    part = D.Normal(put([[0.0, 1.0, 2.0]] * 2), put(1.5))
+    points = put([[0.5, 0.25, -1.0]] * 2)
+    for count in range(3):
+        whole = D.Independent(part, count)
+        wide = whole.expand(torch.Size((4, *whole.batch_shape)))
+        lab.same(f"{count} dimensions of one event, expanded", [wide.batch_shape, wide.event_shape])
+        score = wide.log_prob(points)
+        lab.close(f"its score, {count}", score, roundings=64)
+        summed = part.log_prob(points).sum(tuple(range(2 - count, 2))) if count else part.log_prob(points)
+        lab.holds(f"it is that of its parts, {count}", torch.allclose(score, summed.expand(score.shape)))
+    derived = _Shifted(put([0.0, 1.0]), put(2.0)).expand(torch.Size((3, 2)))
+    lab.holds("an expanded subclass stays one", type(derived) is _Shifted)
+    lab.close("it scores", derived.log_prob(put(0.5)), roundings=64)
+    counts = D.Binomial(put([4.0, 6.0]), put([0.25, 0.5]))
+    mixture = D.MixtureSameFamily(D.Categorical(put([0.3, 0.7])), counts)
+    expected = [
+        math.log(
+            sum(
+                w * math.comb(n, k) * p**k * (1 - p) ** (n - k) for w, n, p in ((0.3, 4, 0.25), (0.7, 6, 0.5))
+            )
+        )
+        for k in (0, 2, 4)
+    ]
+    lab.expect("a mixture of counts", mixture.log_prob(put([0.0, 2.0, 4.0])), expected, roundings=1024)
+    steps: list[D.Transform] = [D.AffineTransform(put(1.0), put(2.0)), D.ExpTransform()]
+    bases = [D.Normal(put([0.0, 1.0]), put(scale)) for scale in (1.0, 2.0)]
+    left, right = (D.TransformedDistribution(base, steps) for base in bases)
+    lab.close("a divergence of transformed ones", D.kl_divergence(left, right), roundings=256)
+    lab.holds(
+        "it is that of their bases",
+        torch.allclose(D.kl_divergence(left, right), D.kl_divergence(*bases)),
+    )
+    other = D.TransformedDistribution(bases[1], steps[:1])
+    lab.raises("through other transforms", lambda: D.kl_divergence(left, other), NotImplementedError)
+    factor, diagonal = put([[[1.0], [0.5]], [[0.25], [2.0]]]), put([[1.0, 0.75], [2.0, 0.5]])
+    mean = put([[0.0, 1.0], [2.0, -1.0]])
+    low = D.LowRankMultivariateNormal(mean, factor, diagonal)
+    full = D.MultivariateNormal(mean, low.covariance_matrix)
+    alone = D.LowRankMultivariateNormal(mean[0], factor[0], diagonal[0])
+    divergence = D.kl_divergence(low, alone)
+    lab.close("a batch of low rank", divergence, roundings=1024)
+    dense = D.kl_divergence(full, D.MultivariateNormal(mean[0], alone.covariance_matrix))
+    lab.holds("it is that of full rank", torch.allclose(divergence, dense))
+    lab.holds(
+        "as in mixed pairs", torch.allclose(D.kl_divergence(low, full), torch.zeros_like(dense), atol=1e-9)
+    )
+    joined = D.CatTransform(
+        [D.ExpTransform(), D.AffineTransform(put(1.0), put(-3.0))], dim=-1, lengths=[2, 1]
+    )
+    event = D.CatTransform(
+        [D.transforms.IndependentTransform(step, 1) for step in (D.ExpTransform(), D.SigmoidTransform())],
+        dim=-2,
+        lengths=[1, 1],
+    )
+    x = put([[0.5, 0.25, -1.0], [1.0, 2.0, 3.0]])
+    lab.same("events of joined transforms", [joined.event_dim, event.event_dim])
+    jacobian = event.log_abs_det_jacobian(x, event(x))
+    lab.close("the Jacobian of joined events", jacobian, roundings=256)
+    lab.holds("one number for each event", jacobian.shape == (2,))
+    lab.holds("undone", torch.allclose(event.inv(event(x)), x))
+
+
+@behaviour("distributions", sees=("value",), capabilities=("autograd",))
+def parameters_made_on_demand(lab: Lab) -> None:
+    """Probabilities and logits are made from each other when they are asked for, and pass gradients though
+    they were asked for first without them.
+    """
+    for kind, numbers in ((D.Bernoulli, [0.2, 0.6]), (D.Categorical, [0.2, 0.8])):
+        given = lab.put(numbers, dtype=torch.float64, requires_grad=True)
+        dist: Any = kind(logits=given)
+        with torch.no_grad():
+            lab.close(f"probabilities of {kind.__name__}", dist.probs, roundings=64)
+        dist = kind(logits=given)
+        (gradient,) = torch.autograd.grad((dist.probs**2).sum(), given)
+        lab.close(f"gradient of {kind.__name__} by its logits", gradient, roundings=256)
+        silent = kind(logits=given)
+        with torch.no_grad():
+            silent.probs  # noqa: B018  (made here for the first time)
+        lab.holds(f"probabilities of {kind.__name__} pass gradients", silent.probs.requires_grad)
+        (again,) = torch.autograd.grad((silent.probs**2).sum(), given)
+        lab.holds(f"the same ones for {kind.__name__}", torch.allclose(again, gradient))
+
+
+@behaviour("distributions", sees=("value",), capabilities=("autograd",))
+def relaxed_and_logistic_scores(lab: Lab) -> None:
+    """Relaxed coins and categories, and logistic normal vectors, have the densities of what they are made
+    from, with gradients.
+    """
+
+    def leaf(numbers: Any) -> Any:
+        return lab.put(numbers, dtype=torch.float64, requires_grad=True)
+
+    heat, chances = leaf(0.5), leaf([0.2, 0.7])
+    coin = D.RelaxedBernoulli(heat, chances)
+    points = lab.put([0.3, 0.9], dtype=torch.float64)
+    score = coin.log_prob(points)
+    # The density of (logit(p) + a logistic variable) / heat, through the sigmoid.
+    moved = chances.logit() - heat * points.logit()
+    expected = heat.log() + moved - 2 * torch.nn.functional.softplus(moved)
+    expected = expected - (points * (1 - points)).log()
+    lab.close("relaxed coins", score.detach(), roundings=256)
+    lab.holds("their closed form", torch.allclose(score, expected, rtol=1e-9))
+    for name, tensor in (("heat", heat), ("chances", chances)):
+        (gradient,) = torch.autograd.grad(score.sum(), tensor, retain_graph=True)
+        (known,) = torch.autograd.grad(expected.sum(), tensor, retain_graph=True)
+        lab.close(f"gradient of coins by {name}", gradient, roundings=1 << 12)
+        lab.holds(f"their closed form by {name}", torch.allclose(gradient, known, rtol=1e-7))
+    for word, rows in (("one", [0.1, 0.2, 0.7]), ("two", [[0.1, 0.2, 0.7], [0.5, 0.25, 0.25]])):
+        weights = leaf(rows)
+        relaxed = D.RelaxedOneHotCategorical(heat, weights)
+        lab.same(f"shapes of {word}", [relaxed.batch_shape, relaxed.event_shape, relaxed.sample((2,)).shape])
+        at = lab.put([0.2, 0.3, 0.5], dtype=torch.float64)
+        score = relaxed.log_prob(at)
+        powers = weights / weights.sum(-1, keepdim=True) * at.pow(-heat)
+        expected = math.lgamma(3) + 2 * heat.log() + (powers.log() - at.log()).sum(-1)
+        expected = expected - 3 * powers.sum(-1).log()
+        lab.close(f"relaxed categories, {word}", score.detach(), roundings=512)
+        lab.holds(f"closed form of {word}", torch.allclose(score, expected, rtol=1e-9))
+        (gradient,) = torch.autograd.grad(score.sum(), weights)
+        lab.close(f"gradient of {word}", gradient, roundings=1 << 12)
+        drawn = relaxed.rsample((5,))
+        lab.holds(f"samples of {word} pass gradients", drawn.requires_grad)
+        lab.holds(f"samples of {word} add up", torch.allclose(drawn.sum(-1), torch.ones_like(drawn.sum(-1))))
+    place, scale = leaf([0.0, 0.5]), leaf([1.0, 0.5])
+    logistic = D.LogisticNormal(place, scale)
+    at = lab.put([0.2, 0.3, 0.5], dtype=torch.float64)
+    score = logistic.log_prob(at)
+    lab.same("shapes of logistic normal", [logistic.batch_shape, logistic.event_shape])
+    lab.close("logistic normal", score.detach(), roundings=512)
+    for name, tensor in (("place", place), ("scale", scale)):
+        (gradient,) = torch.autograd.grad(score.sum(), tensor, retain_graph=True)
+        lab.close(f"gradient of logistic normal by {name}", gradient, roundings=1 << 12)
+
+
+@behaviour("distributions", dtypes=("float32", "float64"), sees=("value",))
+def badly_conditioned_parameters(lab: Lab) -> None:
+    """Normal vectors and Wishart matrices of a nearly singular precision, and continuous coins of the largest
+    logits, are finite.
+    """
+    x = torch.arange(10, device=lab.device, dtype=lab.dtype)
+    near = torch.exp(-((x - x.unsqueeze(-1)) ** 2) / 8)
+    near = near + torch.eye(10, device=lab.device, dtype=lab.dtype) * 1e-2
+    normal = D.MultivariateNormal(torch.zeros_like(x), precision_matrix=near)
+    shown = [normal.scale_tril, normal.sample(), normal.log_prob(torch.zeros_like(x))]
+    lab.holds("a nearly singular precision is used", all(bool(one.isfinite().all()) for one in shown))
+    lab.close("score at the mean", shown[2].float(), roundings=1 << 14)
+    wishart = D.Wishart(torch.tensor(12.0, device=lab.device, dtype=lab.dtype), precision_matrix=near)
+    lab.holds("so it is by Wishart", bool(wishart.scale_tril.isfinite().all()))
+    lab.holds("its mean is finite", bool(wishart.mean.isfinite().all()))
+    limit = torch.finfo(lab.dtype).max / 4
+    coin = D.ContinuousBernoulli(logits=lab.put([limit], dtype=lab.dtype), validate_args=False)
+    high = coin.log_prob(lab.put([1.0], dtype=lab.dtype))
+    lab.close("a continuous coin, high", high, roundings=1 << 14)
+    lab.holds("it is finite", bool(high.isfinite().all()))

@@ -1,0 +1,80 @@
+"""Gradients of samples by the parameters of beta and Dirichlet distributions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+import torch
+from torch import distributions as D
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.random.values import SIGMAS
+
+#: Torch approximates these gradients by series and rational functions.
+NEAR = 1e-2
+
+
+def _slopes(x: torch.Tensor, a: float, b: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return dx/da and dx/db of samples of Beta(a, b) at fixed probability, from integrals of the density."""
+    knots, weights = (torch.from_numpy(array) for array in numpy.polynomial.legendre.leggauss(96))
+    inner = x.unsqueeze(-1) * (knots + 1) / 2
+    constant = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+
+    def density(t: torch.Tensor) -> torch.Tensor:
+        return (constant + (a - 1) * t.log() + (b - 1) * torch.log1p(-t)).exp()
+
+    total, first, second = (torch.digamma(torch.tensor(c, dtype=torch.float64)) for c in (a + b, a, b))
+    shares = density(inner) * weights * x.unsqueeze(-1) / 2
+    by_a = (shares * (inner.log() - first + total)).sum(-1)
+    by_b = (shares * (torch.log1p(-inner) - second + total)).sum(-1)
+    return -by_a / density(x), -by_b / density(x)
+
+
+def _alike(actual: torch.Tensor, expected: torch.Tensor) -> bool:
+    return bool(((actual - expected).abs() <= NEAR * expected.abs().max()).all())
+
+
+@behaviour("distributions", capabilities=("autograd",), sees=())
+def pathwise_gradients(lab: Lab) -> None:
+    """rsample of Beta and Dirichlet has the gradients by its parameters that keep each sample's probability
+    and the mean of any function of it.
+    """
+
+    def leaf(numbers: Any) -> Any:
+        return lab.put(numbers, dtype=torch.float64, requires_grad=True)
+
+    for a, b in ((2.0, 2.0), (3.0, 5.0), (12.0, 2.5)):
+        first, second = leaf([a] * 24), leaf([b] * 24)
+        drawn = D.Beta(first, second).rsample()
+        drawn.sum().backward()
+        by_a, by_b = _slopes(drawn.detach().cpu(), a, b)
+        lab.holds(f"samples of Beta({a}, {b}) by the first", _alike(first.grad.cpu(), by_a))
+        lab.holds(f"by the second of Beta({a}, {b})", _alike(second.grad.cpu(), by_b))
+    numbers = [2.0, 3.0, 4.5]
+    parameters = leaf([numbers] * 24)
+    drawn = D.Dirichlet(parameters).rsample()
+    for place, own in enumerate(numbers):
+        (gradient,) = torch.autograd.grad(drawn[:, place].sum(), parameters, retain_graph=True)
+        by_own, _ = _slopes(drawn[:, place].detach().cpu(), own, sum(numbers) - own)
+        lab.holds(f"part {place} of a Dirichlet by its own", _alike(gradient[:, place].cpu(), by_own))
+    (gradient,) = torch.autograd.grad(drawn.sum(), parameters)
+    lab.holds("samples stay on the simplex", bool((gradient.abs() < 1e-6).all()))
+    count = 4000
+    parameters = leaf([numbers] * count)
+    drawn = D.Dirichlet(parameters).rsample()
+    known: Any = torch.tensor(numbers, dtype=torch.float64, requires_grad=True)
+    whole = known.sum()
+    for left in range(3):
+        for right in range(left, 3):
+            (gradient,) = torch.autograd.grad(
+                (drawn[:, left] * drawn[:, right]).sum(), parameters, retain_graph=True
+            )
+            mean = known[left] * (known[right] + (1 if left == right else 0)) / (whole * (whole + 1))
+            (expected,) = torch.autograd.grad(mean, known, retain_graph=True)
+            shown = gradient.cpu()
+            allowed = SIGMAS * shown.std(0) / math.sqrt(count) + NEAR * expected.abs()
+            near = ((shown.mean(0) - expected).abs() <= allowed).all()
+            lab.holds(f"the mean of {left} times {right} by all parameters", bool(near))

@@ -1,0 +1,142 @@
+"""Derivatives of composite operators work for tensor subclasses."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from conformance import torch_private
+from conformance.checking import trees
+from conformance.checking.compare import fact
+from conformance.checking.invocation import attempt, one_line, report_error
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind
+from conformance.properties.operators import _gradients
+from conformance.properties.operators._common import differentiable, pristine
+from conformance.samples.copies import to_host
+from conformance.samples.operators import Sample
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
+
+LIMIT = 1
+#: The checker tries every subset of the tensors, of arguments and of tangents or gradients each.
+MOST_TENSORS = 3
+
+
+def applies_backward(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
+    if torch_private.composite_checks() is None:
+        return []
+    return differentiable(target, subject, ("float32", "complex64"))[:1]
+
+
+def applies_forward(target: Target, subject: Subject) -> Sequence[str]:
+    """Return the names of the dtypes for which the property has a result."""
+    return applies_backward(target, subject) if subject.info.supports_forward_ad else []
+
+
+def _ignore(actual: Any, expected: Any, **options: Any) -> None:
+    """Compare nothing: on the CPU the question is only whether the checker passes."""
+
+
+def _check(
+    target: Target,
+    subject: Subject,
+    recorder: Recorder,
+    what: str,
+    run: Callable[[Any, Sample, Callable[..., None]], None],
+) -> None:
+    for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
+        if len(sample.tensors()) > MOST_TENSORS:
+            recorder.compared(1)
+            continue
+        reference = _gradients.reference(subject, recorder, sample)
+        host = functools.partial(_quiet, run, pristine(subject), to_host(sample), _ignore)
+        if not reference.ok or not reference.value.gradients or not attempt(host).ok:
+            recorder.compared(1)  # nothing to derive, or torch's own formula does not pass
+            continue
+
+        def equal(actual: Any, expected: Any, *, sample: Sample = sample, **options: Any) -> None:
+            _gradients.compare_gradients(
+                target,
+                recorder,
+                subject,
+                sample,
+                [*trees.tensors(actual)],
+                [*trees.tensors(expected)],
+                what=f"{what} with a subclass, against that without,",
+            )
+
+        outcome = attempt(functools.partial(_quiet, run, subject.info, copy, equal))
+        if outcome.error is not None and "could not run '" in str(outcome.error).lower():
+            # A kernel is missing, which says nothing about how the operator is made of others.
+            recorder.compared(1)
+            report_error(target, recorder, outcome.error, what=what, sample=sample.index)
+            continue
+        message = "" if outcome.error is None else f"{what}: {one_line(outcome.error, 600)}"
+        fact(recorder, outcome.ok, Kind.METADATA, message, sample=sample.index)
+
+
+def _quiet(
+    run: Callable[[Any, Sample, Callable[..., None]], None],
+    info: Any,
+    sample: Sample,
+    equal: Callable[..., None],
+) -> None:
+    with warnings.catch_warnings(), torch_private.torch_seeded(sample.index), torch.enable_grad():
+        warnings.simplefilter("ignore")
+        run(info, sample, equal)
+
+
+def _backward(info: Any, sample: Sample, equal: Callable[..., None]) -> None:
+    checks: Any = torch_private.composite_checks()
+    checks.check_backward_formula(
+        info.op,
+        (sample.input, *sample.args),
+        sample.kwargs,
+        sample.process,
+        torch_private.gradcheck_wrapper(info),
+        equal,
+    )
+
+
+def _forward(info: Any, sample: Sample, equal: Callable[..., None]) -> None:
+    checks: Any = torch_private.composite_checks()
+    wrapper = torch_private.gradcheck_wrapper(info)
+    checks.check_forward_ad_formula(info.op, (sample.input, *sample.args), sample.kwargs, wrapper, equal)
+
+
+@register(
+    "composite-backward",
+    subject_kind="operator",
+    statement="The backward, as far as it is made of operators, does only what tensor subclasses can follow.",
+    level="full",
+    applies=applies_backward,
+    capabilities=("autograd",),
+    runs=False,
+)
+def check_backward(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
+    _check(target, subject, recorder, "the gradient", _backward)
+
+
+@register(
+    "composite-forward-ad",
+    subject_kind="operator",
+    statement=(
+        "Forward-mode formulas, as far as they are made of operators, do only what tensor subclasses can "
+        "follow."
+    ),
+    level="full",
+    applies=applies_forward,
+    capabilities=("forward_ad",),
+    runs=False,
+)
+def check_forward(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
+    _check(target, subject, recorder, "the tangent", _forward)
