@@ -546,6 +546,29 @@ def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real") ->
     return make_fx(function, tracing_mode=mode)(*inputs)
 
 
+def within_memory_budget(
+    function: Callable[..., Any], budget: float, *, profile: bool = False
+) -> Callable[..., Any]:
+    """Return a compiled function that keeps for its backward at most a share of what it would else keep.
+
+    What to compute again is chosen by operations counted, or with ``profile`` by time measured.
+    """
+    from torch._functorch import config
+
+    reset_dynamo()
+    compiled: Callable[..., Any] = torch.compile(function, backend="aot_eager_decomp_partition")
+    settings: dict[str, Any] = {"activation_memory_budget": budget}
+    if profile:
+        settings["activation_memory_budget_runtime_estimator"] = "profile"
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with config.patch(settings):
+            return compiled(*args, **kwargs)
+
+    return call
+
+
 def open_graph_of(function: Callable[..., Any], *inputs: Any) -> Any:
     """Return the graph of a function with open sizes; tensors that it holds stay what they are."""
     from torch.fx.experimental.proxy_tensor import make_fx
