@@ -110,7 +110,7 @@ def budgets_with_checkpoints(lab: Lab) -> None:
         once = checkpoint(deep, y, use_reentrant=False)
         return checkpoint(deep, once, use_reentrant=False).sum()  # type: ignore[union-attr]
 
-    kept, products, due = measured(twice, [x])
+    _, products, due = measured(twice, [x])
     call = budgeted(twice, 0.01)
     torch.autograd.grad(call(x), x)
     found, count, shown = measured(call, [x])
