@@ -456,14 +456,88 @@ def control_flow(name: str) -> Callable[..., Any]:
 
 
 def ahead_of_time(
-    function: Callable[..., Any], *, dynamic: bool = False, min_cut: bool = False
+    function: Callable[..., Any], *, dynamic: bool = False, min_cut: bool = False, in_graph: bool = False
 ) -> Callable[..., Any]:
-    """Return a function traced by ahead-of-time autograd at its first call; its graphs run as they are."""
+    """Return a function traced by ahead-of-time autograd at its first call; its graphs run as they are.
+
+    ``in_graph`` keeps writes into inputs in the graph, as torch.compile does; else they are made after it.
+    """
     from functorch.compile import aot_function, default_partition, min_cut_rematerialization_partition, nop
 
     partition = min_cut_rematerialization_partition if min_cut else default_partition
-    traced: Callable[..., Any] = aot_function(function, nop, nop, partition_fn=partition, dynamic=dynamic)
+    traced: Callable[..., Any] = aot_function(
+        function,
+        nop,
+        nop,
+        partition_fn=partition,
+        dynamic=dynamic,
+        keep_inference_input_mutations=in_graph,
+    )
     return traced
+
+
+def ahead_of_time_module(module: torch.nn.Module) -> torch.nn.Module:
+    """Return a module traced by ahead-of-time autograd at its first call; it shares the parameters."""
+    from functorch.compile import aot_module, nop
+
+    traced: torch.nn.Module = aot_module(module, nop, nop, keep_inference_input_mutations=True)
+    return traced
+
+
+def lowered_module(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
+    """Trace a module ahead of time for inputs like those given, real or fake, as backends of torch.compile
+    do.
+    """
+    from functorch.compile import nop
+    from torch._functorch.aot_autograd import aot_module_simplified
+
+    graph: Any = module
+    return aot_module_simplified(graph, tuple(inputs), nop)
+
+
+def open_sized(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return fake tensors like the inputs, with sizes that are left open."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    return [mode.from_tensor(tensor) for tensor in inputs]
+
+
+def exported_graph(
+    module: torch.nn.Module,
+    inputs: Sequence[torch.Tensor],
+    *,
+    before_dispatch: bool = False,
+    loss: int | None = None,
+    dynamic: bool | None = None,
+) -> tuple[Callable[..., Any], Any]:
+    """Return the graph of a module with parameters and buffers as its first inputs, and its signature.
+
+    ``before_dispatch`` keeps operators that are made of others whole; with ``loss``, the index of an output,
+    the gradients of the parameters are outputs too.
+    """
+    from torch._functorch.aot_autograd import aot_export_module
+
+    return aot_export_module(
+        module,
+        tuple(inputs),
+        trace_joint=loss is not None,
+        output_loss_index=loss,
+        pre_dispatch=before_dispatch,
+        dynamic_shapes=dynamic,
+    )
+
+
+def exported_function(
+    function: Callable[..., Any], inputs: Sequence[Any], *, joint: bool = False
+) -> Callable[..., Any]:
+    """Return the graph of a function, with ``joint`` that of its results and gradients from inputs and
+    tangents.
+    """
+    from torch._functorch.aot_autograd import aot_export_joint_simple
+
+    return aot_export_joint_simple(function, tuple(inputs), trace_joint=joint)
 
 
 def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real") -> Any:
@@ -476,6 +550,36 @@ def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real") ->
 
     mode: Any = sizes
     return make_fx(function, tracing_mode=mode)(*inputs)
+
+
+def within_memory_budget(
+    function: Callable[..., Any], budget: float, *, profile: bool = False
+) -> Callable[..., Any]:
+    """Return a compiled function that keeps for its backward at most a share of what it would else keep.
+
+    What to compute again is chosen by operations counted, or with ``profile`` by time measured.
+    """
+    from torch._functorch import config
+
+    reset_dynamo()
+    compiled: Callable[..., Any] = torch.compile(function, backend="aot_eager_decomp_partition")
+    settings: dict[str, Any] = {"activation_memory_budget": budget}
+    if profile:
+        settings["activation_memory_budget_runtime_estimator"] = "profile"
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with config.patch(settings):
+            return compiled(*args, **kwargs)
+
+    return call
+
+
+def open_graph_of(function: Callable[..., Any], *inputs: Any) -> Any:
+    """Return the graph of a function with open sizes; tensors that it holds stay what they are."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    return make_fx(function, tracing_mode="symbolic", _allow_non_fake_inputs=True)(*inputs)
 
 
 def shares_memory(tensor: torch.Tensor, other: torch.Tensor) -> bool:

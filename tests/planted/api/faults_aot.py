@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.aot import functions
+from conformance.properties.api.aot import budgets, exports, functions, modules
 from tests.planted.api.faults import NAMED
 from tests.planted.api.faults_control_flow import bent
 
@@ -16,14 +16,37 @@ from tests.planted.api.faults_control_flow import bent
 def wrong_results(lab: Lab) -> Iterator[None]:
     """Traced functions give wrong results on the device's side."""
     traced: Callable[..., Any] = functions.traced
+    compiled: Callable[..., Any] = functions.compiled
     functions.traced = lambda function, **options: bent(traced(function, **options))
+    functions.compiled = lambda function, **options: bent(compiled(function, **options))
     try:
         yield
     finally:
-        functions.traced = traced
+        functions.traced, functions.compiled = traced, compiled
 
 
-for name in ("aot-calls", "aot-returns-aliases", "aot-inputs-that-share", "aot-partitions-and-sizes"):
+for name in (
+    "aot-calls",
+    "aot-returns-aliases",
+    "aot-inputs-that-share",
+    "aot-partitions-and-sizes",
+    "aot-views-beside-writes",
+    "aot-flags-of-results",
+    "aot-views-that-must-not-be-written",
+    "aot-exchanges-storage",
+    "aot-writes-hidden-from-autograd",
+    "aot-inputs-turned-and-written",
+    "aot-writes-in-the-backward",
+    "aot-keeps-sizes-for-the-backward",
+    "aot-of-subclasses",
+    "aot-writes-into-subclasses",
+    "aot-gradients-of-other-kinds",
+    "aot-of-modules-with-subclasses",
+    "compiled-norms-and-layouts",
+    "compiled-for-other-inputs",
+    "compiled-with-saved-tensor-hooks",
+    "compiled-under-autocast",
+):
     NAMED[name] = wrong_results
 
 
@@ -44,3 +67,65 @@ def lost_writes(lab: Lab) -> Iterator[None]:
 
 
 NAMED["aot-writes-into-inputs"] = lost_writes
+
+
+@contextlib.contextmanager
+def wrong_modules(lab: Lab) -> Iterator[None]:
+    """Traced and lowered modules give wrong results on the device's side."""
+    traced, lowered, graph_of = modules.traced, modules.lowered, modules.graph_of
+    modules.traced = lambda module: bent(traced(module))
+    modules.lowered = lambda module, inputs: bent(lowered(module, inputs))
+    modules.graph_of = lambda function, *inputs: bent(graph_of(function, *inputs))
+    try:
+        yield
+    finally:
+        modules.traced, modules.lowered, modules.graph_of = traced, lowered, graph_of
+
+
+for name in (
+    "aot-of-modules",
+    "aot-of-modules-for-inference",
+    "aot-lowers-modules",
+    "graphs-of-modules-with-open-sizes",
+):
+    NAMED[name] = wrong_modules
+
+
+@contextlib.contextmanager
+def wrong_exports(lab: Lab) -> Iterator[None]:
+    """Exported graphs give wrong results on the device's side."""
+    exported, exported_function = exports.exported, exports.exported_function
+
+    def bent_graph(module: Any, inputs: Any, **options: Any) -> Any:
+        graph, signature = exported(module, inputs, **options)
+        return bent(graph), signature
+
+    exports.exported = bent_graph
+    exports.exported_function = lambda *args, **options: bent(exported_function(*args, **options))
+    try:
+        yield
+    finally:
+        exports.exported, exports.exported_function = exported, exported_function
+
+
+for name in (
+    "exported-functions-compute",
+    "exported-modules-name-their-state",
+    "exported-functions-refuse",
+):
+    NAMED[name] = wrong_exports
+
+
+@contextlib.contextmanager
+def wrong_budgets(lab: Lab) -> Iterator[None]:
+    """Functions with a memory budget give wrong results on the device's side."""
+    budgeted = budgets.budgeted
+    budgets.budgeted = lambda *args, **options: bent(budgeted(*args, **options))
+    try:
+        yield
+    finally:
+        budgets.budgeted = budgeted
+
+
+NAMED["budgets-bound-what-is-kept"] = wrong_budgets
+NAMED["budgets-with-checkpoints"] = wrong_budgets

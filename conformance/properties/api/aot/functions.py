@@ -23,6 +23,15 @@ def traced(function: Function, **options: Any) -> Function:
     return torch_private.ahead_of_time(function, **options)
 
 
+def compiled(function: Function, **options: Any) -> Function:
+    """The function by torch.compile, with the graphs of ahead-of-time autograd run as they are; tests break
+    it here.
+    """
+    torch_private.reset_dynamo()
+    made: Function = torch.compile(function, backend="aot_eager", **options)
+    return made
+
+
 def run(function: Function, starts: Sequence[torch.Tensor], make: Make, *, gradients: bool) -> dict[str, Any]:
     """Call a function and list results, arguments afterwards, flags, shared memory and gradients."""
     kept = [start.detach().clone().requires_grad_(start.requires_grad) for start in starts]

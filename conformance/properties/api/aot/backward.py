@@ -1,0 +1,165 @@
+"""Ahead-of-time autograd: writes in the backward, and what a graph keeps for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.aot import functions
+from conformance.properties.api.aot.functions import alike
+
+
+class WritesSaved(torch.autograd.Function):
+    """A function that doubles what it saved in its backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, saved: torch.Tensor) -> torch.Tensor:
+        """Return a copy of x."""
+        ctx.save_for_backward(saved)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        """Double the saved tensor."""
+        (saved,) = ctx.saved_tensors
+        saved.mul_(2)
+        return grad.clone(), None
+
+
+class WritesGradient(torch.autograd.Function):
+    """A function that doubles its gradient in place."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        """Return a copy of x."""
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        """Double the gradient."""
+        grad.mul_(2)
+        return grad.clone()
+
+
+class WritesTwice(torch.autograd.Function):
+    """A function that adds to a tensor in its forward and in its backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, counter: torch.Tensor) -> torch.Tensor:
+        """Return a copy of x and count."""
+        counter.add_(1)
+        ctx.counter = counter
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        """Count again, by a number that is made of the gradient."""
+        ctx.counter.add_(grad * 0 + 1)
+        return grad, None
+
+
+def steps(function: Callable[..., Any], x: torch.Tensor, other: torch.Tensor) -> list[torch.Tensor]:
+    """List the result, the other input after the forward and after the backward, and the gradient."""
+    leaf = x.clone().requires_grad_()
+    result = function(leaf, other)
+    shown = [result.detach().clone(), other.detach().clone()]
+    (result * 2).sum().backward()
+    return [*shown, other.detach().clone(), leaf.grad if leaf.grad is not None else torch.zeros_like(x)]
+
+
+@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+def aot_writes_in_the_backward(lab: Lab) -> None:
+    """Writes in the backward of a traced function happen in its backward and reach inputs, saved tensors and
+    gradients as without tracing; with create_graph, into one that requires grad, they are an error.
+    """
+    x, y = lab.integers(3, 4), lab.integers(3, 4)
+    programs: dict[str, Callable[..., Any]] = {
+        "into a saved input": lambda a, b: a * WritesSaved.apply(b + 0, b),
+        "into a saved input that is not used else": lambda a, b: WritesSaved.apply(a, b),
+        "into the gradient": lambda a, b: WritesGradient.apply(a * b),
+        "in both": lambda a, b: WritesTwice.apply(a, b),
+        "beside a write in the forward": lambda a, b: WritesSaved.apply(a, b.mul_(5)) + 1,
+    }
+    for name, program in programs.items():
+        # Traced with writes after the graph, torch itself fails on, or moves, writes of both.
+        for in_graph in (True,) if "forward" in name or "both" in name else (False, True):
+            shown = steps(functions.traced(program, in_graph=in_graph), x, y.clone())
+            lab.same(f"{name}, {in_graph}", shown)
+            lab.holds(f"{name}, {in_graph}, as without tracing", alike(shown, steps(program, x, y.clone())))
+
+    leaf = x.clone().requires_grad_()
+    held = y.clone().requires_grad_()
+    made = functions.traced(lambda a, b: WritesSaved.apply(a, b * 1.0), in_graph=True)
+    made(leaf, held).sum().backward()
+    lab.same("a copy of one that requires grad", [leaf.grad, held.detach()])
+
+    with torch.library._scoped_library("conformance_suite", "FRAGMENT") as library:
+        library.define("zeroes_later(Tensor x, Tensor y) -> Tensor")
+        library.impl("zeroes_later", lambda a, b: a.clone(), "CompositeExplicitAutograd")
+
+        def keep(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.other = inputs[1]
+
+        def zero(ctx: Any, grad: torch.Tensor) -> Any:
+            with torch.no_grad():
+                ctx.other.zero_()
+            return grad * 2, None
+
+        torch.library.register_autograd(
+            "conformance_suite::zeroes_later", zero, setup_context=keep, lib=library
+        )
+        op = torch.ops.conformance_suite.zeroes_later
+        shown = steps(functions.traced(lambda a, b: op(a, b) + 1, in_graph=True), x, y.clone())
+        lab.same("of a custom operator", shown)
+        lab.holds(
+            "of a custom operator, as without tracing",
+            alike(shown, steps(lambda a, b: op(a, b) + 1, x, y.clone())),
+        )
+        first, second = x.clone().requires_grad_(), y.clone().requires_grad_()
+        result = functions.traced(lambda a, b: op(a, b))(first, second.clone())
+        lab.raises(
+            "with create_graph",
+            lambda: torch.autograd.grad(result.sum(), first, create_graph=True),
+            match="create_graph",
+        )
+
+
+@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+def aot_keeps_sizes_for_the_backward(lab: Lab) -> None:
+    """A traced function with open sizes keeps sizes, not the tensors they are those of: one that is written
+    after its sizes were kept has a backward; numbers among results take no gradient.
+    """
+    x = lab.integers(3, 4)
+
+    def masked(a: torch.Tensor) -> torch.Tensor:
+        row = a[0]
+        return row.masked_fill_(torch.ones_like(row, dtype=torch.bool), 0)
+
+    def counted(a: torch.Tensor) -> Any:
+        return [a + 1, a.shape[0]]
+
+    shown = []
+    for call in (functions.traced(masked, dynamic=True), masked):
+        leaf = x.clone().requires_grad_()
+        result = call(leaf.clone())
+        (gradient,) = torch.autograd.grad(result.sum(), leaf)
+        shown.append([result.detach().clone(), gradient])
+    lab.same("a write", shown[0])
+    lab.holds("a write, as without tracing", alike(shown[0], shown[1]))
+
+    leaf = x.clone().requires_grad_()
+    result, number = functions.traced(counted, dynamic=True)(leaf)
+    (gradient,) = torch.autograd.grad(result.sum(), leaf)
+    lab.same("a size among the results", [result.detach(), number, gradient])
+
+    # Another size: the trace is made anew, or serves both.
+    made = functions.traced(lambda a, b: (a * b).expand(2, *a.shape), dynamic=True)
+    for rows in (2, 3):
+        one, other = x[:rows].clone().requires_grad_(), x[:rows] + 1
+        result = made(one, other)
+        (gradient,) = torch.autograd.grad(result.sum(), one)
+        lab.same(f"{rows} rows", [result.detach(), gradient])

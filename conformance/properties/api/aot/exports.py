@@ -1,0 +1,291 @@
+"""Graphs of modules exported ahead of time: results, buffers and gradients are outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from conformance import torch_private
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.aot.functions import alike
+from conformance.properties.api.aot.modules import near, whole
+
+
+def exported(
+    module: nn.Module, inputs: Sequence[torch.Tensor], **options: Any
+) -> tuple[Callable[..., Any], Any]:
+    """The graph of a module and its signature; tests break it here."""
+    return torch_private.exported_graph(module, inputs, **options)
+
+
+def exported_function(
+    function: Callable[..., Any], inputs: Sequence[Any], *, joint: bool = False
+) -> Callable[..., Any]:
+    """The graph of a function; tests break it here."""
+    return torch_private.exported_function(function, inputs, joint=joint)
+
+
+class Calls(nn.Module):
+    """A module that calls a function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        """Return a tuple of results."""
+        result = self.function(*inputs)
+        return tuple(result) if isinstance(result, (list, tuple)) else (result,)
+
+
+def state(module: nn.Module) -> list[torch.Tensor]:
+    """List parameters and buffers in the order in which graphs take them."""
+    return [*(p.detach().clone() for p in module.parameters()), *(b.clone() for b in module.buffers())]
+
+
+@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+def exported_functions_compute(lab: Lab) -> None:
+    """A graph exported with or without operators that are made of others gives what the function gives, for
+    other inputs too: grad modes, writes inside, views, branches and loops.
+    """
+    from functorch.experimental.control_flow import map as map_over
+
+    x, y, row = lab.integers(2, 2), lab.integers(2, 2), lab.integers(2)
+
+    def quiet(a: torch.Tensor) -> torch.Tensor:
+        b = a + 2
+        with torch.no_grad():
+            b.add_(2)
+        return a * 2 + b
+
+    def loud(a: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            b = a @ a
+            b.add_(5)
+        return a.sum() + b.view(1, 4).sum()
+
+    def both(a: torch.Tensor) -> Any:
+        def yes(t: torch.Tensor) -> torch.Tensor:
+            u = t * 2
+            u.add_(5)
+            return torch.cond(u.sum() > 30, lambda v: v * 3, lambda v: v - 1, [u])
+
+        def no(t: torch.Tensor) -> torch.Tensor:
+            u = t - 4
+            u.add_(6)
+            return u * 5
+
+        chosen = torch.cond(a.sum() > 4, yes, no, [a])
+        return chosen + 3, chosen + 4
+
+    def body(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        c = a * 2
+        c.add_(5)
+        return c + b
+
+    def loop(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        c = a * 3
+        return c + map_over(body, c, b).sum()
+
+    def chosen_loop(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.cond(
+            a.sum() > 4,
+            lambda t, r: t * 2 + r.sum(),
+            lambda t, r: t + map_over(body, t, r).sum() + map_over(body, t, r).sum(),
+            [a, b],
+        )
+
+    programs: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+        "no_grad inside": (quiet, (x,)),
+        "enable_grad inside": (loud, (x,)),
+        "in place": (lambda a: torch.ops.aten.absolute_.default(a.clone()), (x,)),
+        "reshape": (lambda a: a.reshape(4, 1).sum(0), (x,)),
+        "contiguous": (lambda a: a.contiguous().sum(), (x,)),
+        "branches": (both, (x,)),
+        "a loop": (loop, (x, row)),
+        "a branch with loops": (chosen_loop, (x, row)),
+    }
+    for name, (program, inputs) in programs.items():
+        module = Calls(program)
+        compiles = "branch" in name or "loop" in name
+        # After dispatch, graphs of branches and loops are those of behaviours of control flow.
+        for before in (True,) if compiles else (False, True):
+            with torch.no_grad():
+                graph, _ = exported(module, inputs, before_dispatch=before)
+                for first in (x, y, x + 4, x - 9):
+                    result = list(graph(first, *inputs[1:]))
+                    lab.same(f"{name}, {before}", result)
+                    # Branches are compiled whenever they run without a graph, which takes long.
+                    if first is x or not compiles:
+                        due = list(module(first, *inputs[1:]))
+                        lab.holds(f"{name}, {before}, as without tracing", alike(result, due))
+
+    def made() -> torch.Tensor:
+        number = torch.full((), 5, device=lab.device).item()
+        return torch.full((number,), 7, device=lab.device)  # type: ignore[arg-type]
+
+    graph, _ = exported(Calls(made), (), dynamic=True)
+    lab.same("a size that is read from a tensor", list(graph()))
+
+
+class Normalized(nn.Module):
+    """A convolution and a batch norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = whole(nn.Conv2d(1, 3, 1))
+        self.norm = nn.BatchNorm2d(3)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        """Return the loss and the output."""
+        out = torch.relu(self.norm(self.conv(x)))
+        return out.sum(), out.detach()
+
+
+class Counting(nn.Module):
+    """A module that writes its buffer and an input."""
+
+    calls: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = whole(nn.Linear(2, 3))
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+        """Count, add to y and return two sums."""
+        y.add_(4)
+        self.calls.add_(5)
+        return (self.linear(x).sum() + y.sum(), self.calls.sum())
+
+
+@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+def exported_modules_name_their_state(lab: Lab) -> None:
+    """The graph of a module takes parameters and buffers as inputs and returns what was written, results and,
+    with a loss, gradients; its signature names them.
+    """
+    x, y = lab.integers(4, 2), lab.integers(4, 2)
+    image = lab.integers(2, 1, 3, 3)
+    for before in (False, True):
+        module = lab.to(Counting())
+        graph, signature = exported(module, [x, y.clone()], before_dispatch=before)
+        calls, written, total, count = graph(*state(module), x, y)
+        lab.same(f"with writes, {before}", [calls, written, total, count])
+        lab.same(
+            f"their names, {before}",
+            [
+                list(signature.buffers),
+                sorted(signature.parameters),
+                sorted(signature.buffers_to_mutate.values()),
+            ],
+        )
+        lab.same(f"inputs that are written, {before}", len(signature.user_inputs_to_mutate))
+        given = y.clone()
+        due = module(x, given)
+        lab.holds(f"with writes, {before}, as the module", near([total, count, written], [*due, given]))
+
+        norm = lab.to(Normalized())
+        graph, signature = exported(norm, [image], before_dispatch=before)
+        outputs = list(graph(*state(norm), image))
+        loss, out = norm(image)
+        lab.close(f"batch norm, {before}", outputs, roundings=64)
+        lab.holds(f"batch norm, {before}, as the module", near(outputs[3:], [loss, out]))
+        lab.same(f"its buffers, {before}", list(signature.buffers))
+
+    norm = lab.to(Normalized())
+    graph, signature = exported(norm, [image], loss=0)
+    outputs = list(graph(*state(norm), image))
+    norm(image)[0].backward()
+    lab.close("with gradients", outputs, roundings=256)
+    due = [p.grad for p in norm.parameters()]
+    lab.holds("gradients as the module's", near(outputs[-len(due) :], due))
+    lab.same("their names", list(signature.backward_signature.gradients_to_parameters.values()))
+
+
+@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+def exported_functions_refuse(lab: Lab) -> None:
+    """A function exported without a signature refuses turned, shared and repeated inputs, trees and writes
+    into what requires grad; an exported joint graph gives results and gradients.
+    """
+    weight = lab.integers(2).requires_grad_()
+    x, tall = lab.integers(2), lab.integers(2, 3)
+
+    def product(a: torch.Tensor, b: torch.Tensor) -> Any:
+        return a * b, b * b.detach()
+
+    forward = exported_function(product, [x, x + 1])
+    lab.same("a function", list(forward(x, x + 1)))
+    leaves = [x.clone().requires_grad_(), (x + 1).requires_grad_()]
+    joint = exported_function(product, leaves, joint=True)
+    ones = [torch.ones_like(x), torch.ones_like(x)]
+    results, gradients = joint([leaf.detach() for leaf in leaves], ones)
+    due = torch.autograd.grad(product(*leaves), leaves, ones)
+    lab.same("the joint graph", [list(results), list(gradients)])
+    lab.holds("its gradients", alike(list(gradients), list(due)))
+
+    def turned(p: torch.Tensor, a: torch.Tensor) -> Any:
+        a.t_()
+        return (a * 2,)
+
+    def written(p: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> Any:
+        a.mul_(2)
+        return (a + b,)
+
+    def learned(p: torch.Tensor, a: torch.Tensor) -> Any:
+        p.mul_(2)
+        return (p + a,)
+
+    for joint_too in (False, True):
+        calls: dict[str, tuple[Callable[..., Any], list[Any], str]] = {
+            "turned": (turned, [weight, tall], "metadata"),
+            "shared": (written, [weight, x, x.view(-1)], "aliased"),
+            "repeated": (written, [weight, x, x], "duplicated"),
+            "a parameter": (learned, [weight, x], "mutation"),
+            "trees": (lambda pair: (pair[0] + pair[1],), [[x, x + 1]], "pytrees"),
+        }
+        for name, (function, inputs, word) in calls.items():
+            lab.raises(
+                f"{name}, {joint_too}",
+                lambda f=function, i=inputs, j=joint_too: exported_function(f, i, joint=j),
+                match=word,
+            )
+
+    class Learned(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(weight.detach().clone())
+
+        def forward(self, a: torch.Tensor) -> Any:
+            out = self.weight * a
+            return out, out.sum()
+
+    lab.raises(
+        "two outputs with gradients",
+        lambda: exported(Learned(), [x], loss=1),
+        match="requires gradients",
+    )
+
+    class Writes(nn.Module):
+        def forward(self, a: torch.Tensor) -> Any:
+            a.add_(4)
+            return (a,)
+
+    graph, _ = exported(Writes(), [x.clone().requires_grad_()])
+    lab.same("a write into one that requires grad", list(graph(x)))
+
+    def frozen(a: torch.Tensor) -> Any:
+        b = torch.ops.aten.dropout.default(a, 0.1, train=False)
+        b.add_(1)
+        return (b,)
+
+    lab.raises(
+        "a write into the result of dropout, before dispatch",
+        lambda: exported(Calls(frozen), [x], before_dispatch=True),
+        match="frozen",
+    )
+    graph, _ = exported(Calls(frozen), [x])
+    lab.same("after dispatch", list(graph(x)))

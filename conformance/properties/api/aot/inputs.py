@@ -1,0 +1,221 @@
+"""Ahead-of-time autograd: inputs whose storage is exchanged or resized, that are given twice, or that share
+storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.aot import functions
+from conformance.properties.api.aot.functions import alike, check, copies
+
+PLAIN = (False,)
+
+
+@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+def aot_exchanges_storage(lab: Lab) -> None:
+    """An input whose storage a traced function exchanges by set_, or resizes, is left as the original
+    function leaves it; a write after set_ that would need a gradient is an error.
+    """
+    x, y = lab.integers(3, 3), lab.integers(3, 3)
+
+    def exchanged(a: torch.Tensor) -> torch.Tensor:
+        b = torch.arange(9, dtype=a.dtype, device=a.device).reshape(3, 3)
+        with torch.no_grad():
+            a.set_(b)
+        return a * b
+
+    def there_and_back(a: torch.Tensor) -> torch.Tensor:
+        b = torch.arange(9, dtype=a.dtype, device=a.device)
+        old = torch.ops.aten.alias.default(a)
+        with torch.no_grad():
+            a.set_(b)
+            a.set_(old)
+        return a + b.reshape(3, 3)
+
+    def written_after(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            a.set_(b)
+            b.mul_(2)
+        return a + b
+
+    def part(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        one, other = a * 2, b * 2
+        row = other[1].view(3, 1)
+        one.set_(row)
+        one.view(-1).mul_(2)
+        return one * row + other
+
+    check(lab, "set_ to another", exchanged, x, make=copies, ways=PLAIN, in_graph=True)
+    check(lab, "set_ there and back", there_and_back, x, make=copies, in_graph=True)
+    check(lab, "set_ and a write into both", written_after, x, y, make=copies, ways=PLAIN, in_graph=True)
+    check(lab, "set_ of intermediates", part, x, y, ways=PLAIN, in_graph=True)
+    for gradients in (False, True):
+        leaf = x.clone().requires_grad_(gradients)
+        lab.same(f"set_ of a leaf, {gradients}", functions.traced(exchanged, in_graph=True)(leaf).detach())
+        lab.same(f"the leaf, {gradients}", leaf.detach())
+
+    def resized_up(a: torch.Tensor) -> torch.Tensor:
+        torch.ops.inductor.resize_storage_bytes_(a, 36)
+        with torch.no_grad():
+            a.copy_(torch.ones(3, 3, device=a.device))
+        return a + 1
+
+    def resized_down(a: torch.Tensor) -> torch.Tensor:
+        b = a * 2
+        torch.ops.inductor.resize_storage_bytes_(a, 0)
+        return b
+
+    def resized_and_set(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            torch.ops.inductor.resize_storage_bytes_(a, 0)
+            a.set_(torch.ones(2, device=a.device))
+        return b + 1
+
+    for gradients in (False, True):
+        held = x.clone()
+        held.untyped_storage().resize_(0)
+        held.requires_grad_(gradients)
+        result = functions.traced(resized_up, in_graph=True)(held)
+        lab.same(f"resized up, {gradients}", [result.detach(), held.detach()])
+        given = x.clone().requires_grad_(gradients)
+        lab.same(f"resized down, {gradients}", functions.traced(resized_down, in_graph=True)(given).detach())
+        lab.same(f"its storage, {gradients}", given.untyped_storage().nbytes())
+        other = x.clone().requires_grad_(gradients)
+        shown = functions.traced(resized_and_set, in_graph=True)(other, y)
+        lab.same(f"resized and set_, {gradients}", [shown.detach(), other.detach()])
+
+    def bad(a: torch.Tensor) -> torch.Tensor:
+        view, b = a.view(-1), torch.ones(3, 3, requires_grad=True, device=a.device)
+        with torch.no_grad():
+            a.set_(b)
+            view.mul_(2)
+        return a + b
+
+    def banned(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            a.set_(b)
+        a.mul_(2)
+        return a + b
+
+    def call(function: Any, *starts: torch.Tensor) -> Any:
+        return functions.traced(function, in_graph=True)(*[(s + 0.0).requires_grad_() for s in starts])
+
+    lab.raises("a write into what set_ left", lambda: call(bad, x), match="frozen")
+    lab.raises("set_ and a write with a gradient", lambda: call(banned, x, y), AssertionError, RuntimeError)
+
+
+@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+def aot_writes_hidden_from_autograd(lab: Lab) -> None:
+    """Writes under no_grad, through a detached tensor and plain ones are told apart: only the last have a
+    gradient; views of a written input see it.
+    """
+    x = lab.integers(3, 4)
+
+    def three(a: torch.Tensor) -> torch.Tensor:
+        a.detach().mul_(2)
+        a.mul_(3)
+        with torch.no_grad():
+            a.mul_(2)
+        return a + 5
+
+    def by_view(a: torch.Tensor) -> torch.Tensor:
+        view = a.view(-1)
+        with torch.no_grad():
+            view.mul_(2)
+        return a + 1
+
+    def all_under(a: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            a.mul_(2)
+            return a + 3
+
+    for in_graph in (False, True):
+        check(lab, f"three kinds, {in_graph}", three, x, make=copies, in_graph=in_graph)
+        check(lab, f"through a view, {in_graph}", by_view, x, make=copies, in_graph=in_graph)
+    check(lab, "all under no_grad", all_under, x, make=copies, in_graph=True)
+
+    def detached(a: torch.Tensor) -> torch.Tensor:
+        a.mul_(2)
+        return (a + 1).detach()
+
+    shown = []
+    for call in (functions.traced(detached, in_graph=True), detached):
+        leaf = x.clone().requires_grad_()
+        whole = leaf.clone()
+        view = whole.view(-1)
+        result = call(whole)
+        (gradient,) = torch.autograd.grad((whole.view(-1) * view).sum(), leaf)
+        shown.append([result, view.detach().clone(), gradient, view._version])
+    lab.same("a view of a written input", shown[0])
+    lab.holds("a view of a written input as without tracing", alike(shown[0], shown[1]))
+
+
+@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+def aot_inputs_turned_and_written(lab: Lab) -> None:
+    """Inputs that share storage, or are one tensor given twice, keep what a traced function does to each:
+    turned, written, or both.
+    """
+    x, y = lab.integers(4, 4), lab.integers(4, 4)
+
+    def rows(kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        whole = kept[0].clone()
+        return [whole[0], whole[0]]
+
+    def squares(kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        whole = kept[0].clone()
+        return [whole.view(4, 4), whole.view(4, 4)]
+
+    def detached(kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        whole = kept[0].detach().clone()
+        return [whole[0].detach(), whole[1].detach()]
+
+    def everything(kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        whole = kept[0].clone()
+        return [whole.view(-1), kept[1].clone(), whole.view(-1)]
+
+    def twice(kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        whole = kept[0].clone()
+        return [whole, whole]
+
+    def starts(kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        whole = kept[0].flatten().clone()
+        return [whole[1:], whole[1:]]
+
+    def unsqueezed(kept: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        whole = kept[0].flatten().clone()
+        return [whole.unsqueeze(0), whole.unsqueeze(0)]
+
+    def inside(kept: Sequence[torch.Tensor]) -> list[Any]:
+        whole = kept[0].flatten().clone()
+        return [whole, whole[1:-1], 2, 2]
+
+    def mondo(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Any:
+        c.mul_(2)
+        b.t_()
+        d = (a + c).view(-1)
+        return d, b.t(), d.unsqueeze(0)
+
+    check(lab, "written and turned", lambda a, b: (a.mul_(2), b.t_(), a * b)[2], x, make=rows)
+    check(lab, "one turned", lambda a, b: (a.t_(), a + b)[1], x, make=squares)
+    check(lab, "detached rows", lambda a, b: (a.add_(1), a + b)[1], x, make=detached, ways=PLAIN)
+    check(lab, "all at once", mondo, x, y, make=everything)
+    check(lab, "one given twice, turned", lambda a, b: (a.t_(), b.unsqueeze_(0), a + b)[2], x, make=twice)
+    check(lab, "one given twice, the first turned", lambda a, b: (a.t_(), a + b)[1], x, make=twice)
+    for name, make in (("from the second row", starts), ("unsqueezed", unsqueezed)):
+        compare(lab, f"two views alike, {name}", lambda a, b: (a.add_(1), b.add_(1), a * 1)[2], make, x)
+    compare(lab, "overlapping, with equal numbers", lambda a, b, m, n: (a.add_(m), b.add_(n)), inside, x)
+
+
+def compare(lab: Lab, name: str, function: functions.Function, make: functions.Make, x: torch.Tensor) -> None:
+    """Show a function that is compiled with open sizes, which must agree with eager."""
+    actual = functions.run(functions.compiled(function, dynamic=True), [x], make, gradients=False)
+    due = functions.run(function, [x], make, gradients=False)
+    lab.same(name, [actual["results"], actual["arguments"]])
+    for part, value in due.items():
+        lab.holds(f"{name}: {part} as without tracing", alike(actual[part], value))

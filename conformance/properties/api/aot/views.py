@@ -1,0 +1,186 @@
+"""Ahead-of-time autograd: views among the results, and flags that say what requires grad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.aot import functions
+from conformance.properties.api.aot.functions import alike, check, copies
+
+
+class Halved(torch.autograd.Function):
+    """A function that returns its input, with half of the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        """Return x itself."""
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        """Return half of the gradient."""
+        return grad * 0.5
+
+
+@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+def aot_views_beside_writes(lab: Lab) -> None:
+    """Views that a traced function returns, of written, turned and untouched inputs and of intermediates,
+    share memory and carry gradients as those of the original function.
+    """
+    x, y, z = lab.integers(3, 4), lab.integers(3, 4), lab.integers(3, 4)
+    check(
+        lab,
+        "two written, two views",
+        lambda a, b, c: (a.mul_(2), c.mul_(3), b.view(4, 3), c.view(4, 3))[2:],
+        x,
+        y,
+        z,
+        make=copies,
+    )
+    check(
+        lab,
+        "one written, one turned, three views",
+        lambda a, b, c: (b.mul_(3), c.t_(), a.view(-1), b.view(4, 3), c.unsqueeze(0))[2:],
+        x,
+        y,
+        z,
+        make=copies,
+    )
+
+    def apart(a: torch.Tensor) -> Any:
+        b = a * 3
+        return b.view(-1), b, b[0].detach()
+
+    def mixed(a: torch.Tensor) -> Any:
+        b, c = a * 3, a * 4
+        return b.view(-1), c.t(), b.t()
+
+    def turned(a: torch.Tensor) -> Any:
+        b = a * 3
+        b.t_()
+        b.detach_()
+        return b, a + 1
+
+    check(lab, "one without a gradient", apart, x)
+    check(lab, "of two intermediates", mixed, x)
+    check(lab, "turned and detached", turned, x)
+    check(lab, "detached and the other input", lambda a, b: (a.detach(), b), x, y, make=copies)
+    check(lab, "a function that returns its input", lambda a: Halved.apply(a), x, make=copies)
+    check(
+        lab,
+        "by a size that is an argument",
+        lambda a, n: (a.view(n), a.view(-1)),
+        x,
+        make=sized,
+        dynamic=True,
+    )
+
+    start = x.clone().requires_grad_()
+    result, due = functions.traced(lambda a: (a + 1).view(-1))(start), (x + 1).view(-1)
+    result.mul_(2)
+    lab.same("a result written afterwards", result.detach())
+    lab.holds("a result written afterwards as without tracing", alike(result.detach(), due * 2))
+    (gradient,) = torch.autograd.grad(result.sum(), start)
+    lab.expect("its gradient", gradient, torch.full((3, 4), 2.0))
+
+
+def sized(kept: Sequence[torch.Tensor]) -> list[Any]:
+    """A tensor and the number of its elements."""
+    return [kept[0].clone(), kept[0].numel()]
+
+
+@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+def aot_flags_of_results(lab: Lab) -> None:
+    """Results and inputs of a traced function require grad if those of the original function do: flags set
+    inside, enable_grad under no_grad, views under no_grad and gradients that are taken inside.
+    """
+    x, y = lab.integers(3, 4), lab.integers(3, 4)
+
+    def set_on_view(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        view = a.view(-1)
+        view.requires_grad_(True)
+        return view
+
+    def set_on_input(a: torch.Tensor, b: torch.Tensor) -> Any:
+        a.requires_grad_(True)
+        return a * 3, b * 4
+
+    def enabled(a: torch.Tensor, b: torch.Tensor) -> Any:
+        one = a * b
+        with torch.enable_grad():
+            other = a * a
+        return one, other
+
+    def inner(a: torch.Tensor, b: torch.Tensor) -> Any:
+        return torch.autograd.grad((a * a * b).sum(), a)
+
+    def views(a: torch.Tensor, b: torch.Tensor) -> Any:
+        return a.view(-1), a * b
+
+    for name, function, first, second, grad in (
+        ("set on a view", set_on_view, False, True, True),
+        ("set on an input", set_on_input, False, True, True),
+        ("enable_grad under no_grad", enabled, True, False, False),
+        ("enable_grad without an input that requires it", enabled, False, False, False),
+        ("a view under no_grad", views, True, False, False),
+        ("grad inside", inner, True, False, True),
+    ):
+        made = functions.traced(function)
+        shown = []
+        for call in (made, function):
+            a, b = x.clone().requires_grad_(first), y.clone().requires_grad_(second)
+            with torch.set_grad_enabled(grad):
+                results = call(a, b)
+            results = [results] if isinstance(results, torch.Tensor) else list(results)
+            ends = [result for result in results if result.grad_fn is not None]
+            leaves = [leaf for leaf, flag in ((a, first), (b, second)) if flag]
+            gradients: Any = ()
+            if ends and leaves:
+                gradients = torch.autograd.grad(sum(end.sum() for end in ends), leaves, allow_unused=True)
+            shown.append(
+                {
+                    "results": [result.detach().clone() for result in results],
+                    "flags": [result.requires_grad for result in results],
+                    "gradients": [g if g is None else g.clone() for g in gradients],
+                }
+            )
+        lab.same(name, shown[0])
+        for part, value in shown[1].items():
+            lab.holds(f"{name}: {part} as without tracing", alike(shown[0][part], value))
+
+    written = functions.traced(lambda a, b: a.add_(b))
+    leaf = y.clone().requires_grad_()
+    result = written(x.clone(), leaf)
+    lab.same("written into one that did not require grad", result.detach())
+    (gradient,) = torch.autograd.grad(result.sum(), leaf)
+    lab.expect("its gradient", gradient, torch.ones(3, 4))
+
+
+@behaviour("aot", level="full", capabilities=("autograd",), sees=())
+def aot_views_that_must_not_be_written(lab: Lab) -> None:
+    """A write into one of several views that a traced function returned of its input is an error, as it is
+    without tracing.
+    """
+    for name, function in (
+        ("traced", functions.traced(lambda a: list(a.unbind(0)))),
+        ("plain", torch.unbind),
+    ):
+        start = lab.integers(3, 3).requires_grad_()
+        views = function(start.clone())
+        lab.same(f"{name}: the views", [view.detach().clone() for view in views])
+        lab.raises(
+            f"{name}: a write", lambda views=views: views[0].mul_(2), match="output views|multiple views"
+        )
+        base = start.clone()
+        views = function(base)
+        base.mul_(2)
+        lab.raises(
+            f"{name}: after a write into the base",
+            lambda views=views: views[0].grad_fn,
+            match="output views|multiple views",
+        )
