@@ -541,15 +541,26 @@ def exported_function(
 
 
 def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real") -> Any:
+
+
+def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real", closures: bool = False) -> Any:
     """Return the graph module of the operators that a function calls on inputs.
 
     ``sizes`` is ``real``, ``fake`` (traced without values) or ``symbolic`` (without values, and with open
-    sizes).
+    sizes). ``closures`` lets a function traced without values use tensors that are not among its inputs.
     """
     from torch.fx.experimental.proxy_tensor import make_fx
 
     mode: Any = sizes
-    return make_fx(function, tracing_mode=mode)(*inputs)
+    return make_fx(function, tracing_mode=mode, _allow_non_fake_inputs=closures)(*inputs)
+
+
+def writing_operators(graph: Any) -> list[str]:
+    """List the operators in a graph, or in the graphs within, that write to an argument of theirs."""
+    modules = (module for module in graph.modules() if isinstance(module, torch.fx.GraphModule))
+    targets = (node.target for module in modules for node in module.graph.nodes)
+    schemas = (getattr(target, "_schema", None) for target in targets)
+    return [schema.name for schema in schemas if schema is not None and schema.is_mutable]
 
 
 def within_memory_budget(

@@ -228,4 +228,15 @@ def cond_under_vmap(lab: Lab) -> None:
             f"one truth for all, {value}",
             torch.vmap(lambda a, pred=pred: choose(pred, lambda b: b * 2, lambda b: b - 10, (a,)))(x),
         )
+    shared = lab.integers(3)
+    for value in (True, False):
+        pred = truth(lab, value)
+        pairs = torch.vmap(
+            lambda a, pred=pred: choose(
+                pred, lambda b: (b + shared, b - shared), lambda b: (b * 2, b - 10), (a,)
+            )
+        )(x)
+        due = [x + shared, x - shared] if value else [x * 2, x - 10]
+        for place, (result, expected) in enumerate(zip(pairs, due, strict=True)):
+            lab.expect(f"result {place} of two, {value}", result, expected.cpu())
     lab.same("twice", torch.vmap(torch.vmap(one))(torch.stack([x, y])))

@@ -16,9 +16,9 @@ from conformance.properties.api.control_flow.loops import associative_scan, equa
 Function = Callable[..., Any]
 
 
-def traced(function: Function, *inputs: Any, sizes: str) -> Function:
+def traced(function: Function, *inputs: Any, sizes: str, closures: bool = False) -> Function:
     """The graph of a function; tests break it here."""
-    graph: Function = torch_private.graph_of(function, *inputs, sizes=sizes)
+    graph: Function = torch_private.graph_of(function, *inputs, sizes=sizes, closures=closures)
     return graph
 
 
@@ -108,8 +108,15 @@ def compiled_control_flow(lab: Lab) -> None:
     """Functions with control flow, compiled whole without a graph break, give their eager results."""
     x, y = lab.integers(4, 2, low=1, high=4), lab.integers(4, 2, low=1, high=4)
     zero = lab.put(0)
+    layer = lab.to(torch.nn.Linear(2, 2))
+    with torch.no_grad():
+        layer.weight.copy_(lab.integers(2, 2))
+        layer.bias.fill_(1)
     functions: dict[str, Function] = {
         "cond": lambda a, b: torch.cond(a.sum() > b.sum(), one, other, (a, b)),
+        "while_loop over a layer": lambda a, b: while_loop(
+            lambda i, v: i < 2, lambda i, v: (i + 1, layer(v)), (zero, a + b)
+        ),
         "map": lambda a, b: map_over(lambda v, w: v * w.sum() + 1, a, b),
         "scan": lambda a, b: scan(lambda c, v: (c + v, c * v), b[0], a, dim=0),
         "associative_scan": lambda a, b: associative_scan(torch.add, a * b, 0, combine_mode="generic"),

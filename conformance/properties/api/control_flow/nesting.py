@@ -1,0 +1,270 @@
+"""Graphs of control flow within control flow, with open sizes, closed-over tensors and gradients."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import torch
+from torch.func import functionalize
+
+from conformance import torch_private
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.control_flow import graphs
+from conformance.properties.api.control_flow.graphs import Function, one, other
+from conformance.properties.api.control_flow.loops import equal, map_over, while_loop
+
+
+def check(
+    lab: Lab,
+    name: str,
+    function: Function,
+    *calls: tuple[Any, ...],
+    sizes: str = "symbolic",
+    closures: bool = False,
+) -> None:
+    """The graph of a function, traced on the first of ``calls``, gives on each what the function gives."""
+    torch_private.reset_dynamo()
+    graph = graphs.traced(function, *calls[0], sizes=sizes, closures=closures)
+    results, due = [graph(*inputs) for inputs in calls], [function(*inputs) for inputs in calls]
+    lab.same(f"{name}, {sizes}", results)
+    lab.holds(f"{name}, {sizes}: as the function", equal(results, due))
+
+
+def truths(lab: Lab, count: int) -> list[list[torch.Tensor]]:
+    """All combinations of predicates; no tensor is in one twice, since a graph takes that for one input."""
+    return [[lab.put(value) for value in values] for values in itertools.product((True, False), repeat=count)]
+
+
+def nested(p: Any, q: Any, a: torch.Tensor) -> Any:
+    """A cond in a branch."""
+    return torch.cond(
+        p,
+        lambda b, q: torch.cond(q, lambda c: c * c, lambda c: c + c, (b,)) + b,
+        lambda b, q: b - 5,
+        (a, q),
+    )
+
+
+@behaviour("control-flow", level="full", sees=())
+def graphs_of_nested_cond(lab: Lab) -> None:
+    """A graph with a cond in a branch of another, or with several of them, takes the branches of each call's
+    own predicates, with and without values, and traced anew under functionalize.
+    """
+    x = lab.integers(3, 2)
+    calls = [(p, q, x) for p, q in truths(lab, 2)]
+    for sizes in ("real", "fake", "symbolic"):
+        check(lab, "nested", nested, *calls, sizes=sizes)
+    check(
+        lab,
+        "with a tensor made inside",
+        lambda p, q, a: torch.cond(p, lambda b, q: nested(q, p, b) + torch.ones_like(b), one_less, (a, q)),
+        *calls,
+        sizes="fake",
+    )
+    check(
+        lab,
+        "side by side",
+        lambda p, q, a: (
+            torch.cond(p, torch.neg, torch.abs, (a,)) + torch.cond(q, torch.add, torch.mul, (a, a))
+        ),
+        *calls,
+        sizes="fake",
+    )
+    functions = lambda a, b: torch.cond(a.sum() > b.sum(), torch.add, torch.mul, (a, b))  # noqa: E731
+    y = lab.integers(3, 2)
+    check(lab, "functions of torch", functions, (x, y), (y, x))
+    torch_private.reset_dynamo()
+    first = graphs.traced(functions, x, y, sizes="real")
+    second = graphs.traced(functionalize(first), x, y, sizes="real")
+    results = [second(x, y), second(y, x)]
+    lab.same("traced anew", results)
+    lab.holds("traced anew: as the function", equal(results, [functions(x, y), functions(y, x)]))
+
+
+def one_less(a: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+    """A branch that takes no notice of its second operand."""
+    return a - 1
+
+
+@behaviour("control-flow", level="full", sees=())
+def graphs_of_nested_loops(lab: Lab) -> None:
+    """A graph with a while_loop in the body of another, or with trees of state, runs each as often as its own
+    condition holds; a graph with map and cond in one another takes the branches of each call's predicates.
+    """
+    x, row = lab.integers(4, 3), lab.integers(3)
+    zero, start = lab.put(0), lab.put(1)
+
+    def body(i: torch.Tensor, j: torch.Tensor, a: torch.Tensor) -> Any:
+        inner = while_loop(lambda j, b: j < 2, lambda j, b: (j + 1, b + 1), (j, a))
+        return i + 1, inner[0] * 0, inner[1] * 2
+
+    for sizes in ("real", "fake", "symbolic"):
+        check(
+            lab,
+            "while_loop in while_loop",
+            lambda i, j, a: while_loop(lambda i, j, a: i < 3, body, (i, j, a)),
+            (zero, start, x),
+            (start, zero, x),
+            sizes=sizes,
+        )
+    check(
+        lab,
+        "a tree of state",
+        lambda i, a: while_loop(
+            lambda t: t["i"] < 3,
+            lambda t: ({"i": t["i"] + 1, "a": (t["a"][0] * 2,)},),
+            ({"i": i, "a": (a,)},),
+        ),
+        (zero, x),
+        (start, x[:2]),
+    )
+
+    def mapped(p: torch.Tensor, a: torch.Tensor, r: torch.Tensor) -> Any:
+        return map_over(lambda v, p, r: torch.cond(p, one, other, (v, r)), a, p, r)
+
+    check(
+        lab,
+        "cond in map",
+        mapped,
+        *[(p, x[:size, :size], row[:size]) for (p,) in truths(lab, 1) for size in (3, 2)],
+    )
+    check(
+        lab,
+        "cond in map in cond",
+        lambda q, p, a, r: torch.cond(
+            q, lambda p, a, r: mapped(p, a, r) * 2, lambda p, a, r: mapped(p, a, r) + 1, (p, a, r)
+        ),
+        *[(q, p, x[:size, :size], row[:size]) for q, p in truths(lab, 2) for size in (3, 2)],
+    )
+    functional = functionalize(mapped)
+    check(lab, "functionalized", functional, *[(p, x, row) for (p,) in truths(lab, 1)], sizes="fake")
+
+
+@behaviour("control-flow", level="full", sees=())
+def graphs_with_open_sizes(lab: Lab) -> None:
+    """A graph traced with open sizes takes the branch that each call's own size or count asks for, and serves
+    trees of inputs of other sizes.
+    """
+    x, row = lab.integers(4, 3, low=1, high=5), lab.integers(3)
+
+    def by_size(a: torch.Tensor) -> Any:
+        return torch.cond(a.shape[0] == 4, lambda b: b + b, lambda b: b * b, (a,))
+
+    for rows in (3, 2):
+        check(lab, f"by the size, from {rows}", by_size, (x[:rows],), (x,), (x[:, :2],))
+    check(
+        lab,
+        "by a count",
+        lambda a: torch.cond(a.nonzero().shape[0] > 3, lambda b: b + b, lambda b: b * b, (a,)),
+        (x,),
+        (x * 0,),
+        (x[:1],),
+    )
+
+    def with_size(p: torch.Tensor, a: torch.Tensor) -> Any:
+        size = a.shape[0]
+        return torch.cond(p, lambda b: b * size, lambda b: b + size, (a,))
+
+    check(
+        lab,
+        "with a size in the branches",
+        with_size,
+        *[(p, x[:size]) for (p,) in truths(lab, 1) for size in (3, 2)],
+    )
+    check(
+        lab,
+        "map of a list",
+        lambda a, r: map_over(lambda v, r: [v[0][0] * r, v[1] + r], [[a], a * 2], r),
+        (x, row),
+        (x[:3, :2], row[:2]),
+    )
+    check(
+        lab,
+        "map of a dict",
+        lambda a, r: map_over(
+            lambda d, r: {"s": d["x"]["y"] * r, "t": d["z"] + r}, {"x": {"y": a}, "z": a * 2}, r
+        ),
+        (x, row),
+        (x[:3, :2], row[:2]),
+    )
+
+
+@behaviour("control-flow", level="full", sees=())
+def graphs_of_closures(lab: Lab) -> None:
+    """A graph with cond keeps the tensors, parameters, buffers and numbers that its branches close over,
+    nested too, and sees later writes to them.
+    """
+    x = lab.integers(2, 3)
+    a, b = lab.integers(2, 3), lab.integers(2, 3)
+    module = torch.nn.Module()
+    module.register_parameter("p", torch.nn.Parameter(lab.integers(2, 3), requires_grad=False))
+    module.register_buffer("b", lab.integers(2, 3))
+    number = 2
+    functions: dict[str, Function] = {
+        "tensors": lambda p, v: torch.cond(p, lambda w: w + a, lambda w: w * b, (v,)),
+        "a module's": lambda p, v: torch.cond(p, lambda w: w + module.p, lambda w: w * module.b, (v,)),
+        "a number": lambda p, v: torch.cond(p, lambda w: w + a, lambda w: w + number, (v,)),
+        "nested": lambda p, v: torch.cond(
+            p,
+            lambda w: torch.cond(w.sum() > 0, lambda u: u + a, lambda u: u * b, (w,)),
+            lambda w: torch.cond(w.sum() > 5, lambda u: u - a, lambda u: u + b, (w,)),
+            (v,),
+        ),
+    }
+    for name, function in functions.items():
+        check(lab, name, function, *[(p, v) for (p,) in truths(lab, 1) for v in (x, -x)], closures=True)
+    torch_private.reset_dynamo()
+    for sizes in ("real", "symbolic"):
+        graph = graphs.traced(functions["tensors"], lab.put(True), x, sizes=sizes, closures=True)
+        for tensor in (a, b):
+            tensor.add_(1)
+        results = [graph(p, x) for (p,) in truths(lab, 1)]
+        lab.same(f"after a write, {sizes}", results)
+        lab.holds(f"after a write, {sizes}: as the function", equal(results, [x + a, x * b]))
+
+
+@behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
+def graphs_with_gradients(lab: Lab) -> None:
+    """A graph of a function that differentiates cond or map, for tensors and trees, gives the gradients that
+    the function gives, also at other sizes.
+    """
+
+    def leaves(rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return lab.integers(rows, columns, requires_grad=True), lab.integers(columns, requires_grad=True)
+
+    def of_cond(p: torch.Tensor, a: torch.Tensor, r: torch.Tensor) -> Any:
+        result = torch.cond(p, lambda a, r: a * a * r, lambda a, r: a - r * r, (a, r))
+        return torch.autograd.grad(result.sum(), (a, r))
+
+    def of_map(body: Function, tree: Function) -> Function:
+        def gradients(a: torch.Tensor, r: torch.Tensor) -> Any:
+            results = map_over(body, tree(a), r)
+            results = results if isinstance(results, (list, tuple)) else [results]
+            return torch.autograd.grad(results, (a, r), [torch.ones_like(each) for each in results])
+
+        return gradients
+
+    x, row = leaves(4, 3)
+    predicates = [p for (p,) in truths(lab, 1)]
+    check(lab, "cond", of_cond, *[(p, x, row) for p in predicates])
+    torch_private.reset_dynamo()
+    compiled = graphs.compiled(
+        lambda p, a, r: torch.cond(p, lambda a, r: a * a * r, lambda a, r: a - r * r, (a, r)), "aot_eager"
+    )
+    for value, p in zip((True, False), predicates, strict=True):
+        gradients = torch.autograd.grad(compiled(p, x, row).sum(), (x, row))
+        lab.same(f"cond, compiled, {value}", gradients)
+        lab.holds(f"cond, compiled, {value}: as the function", equal(gradients, of_cond(p, x, row)))
+    calls = (leaves(4, 3), leaves(3, 2))
+    check(lab, "map", of_map(lambda v, r: v * v * r, lambda a: a), *calls)
+    check(
+        lab, "map of a list", of_map(lambda v, r: [v[0] * r, v[1] + r * r], lambda a: [a * a, a * 2]), *calls
+    )
+    check(
+        lab,
+        "map of a dict",
+        of_map(lambda d, r: [d["p"] * r, d["q"] * d["p"]], lambda a: {"p": a, "q": a * 2}),
+        *calls,
+    )

@@ -1,0 +1,200 @@
+"""scan and associative_scan: closed-over tensors, gradients, nested operators, batches and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.control_flow.loops import ERRORS, associative_scan, equal, folded, scan
+
+
+def running(combine: Callable[..., Any], xs: torch.Tensor) -> torch.Tensor:
+    """The documented result of associative_scan over the first dimension, computed by a loop."""
+    # Of their own storage: operators of control flow refuse inputs that share one.
+    rows = [xs[0].clone()]
+    for row in xs[1:]:
+        rows.append(combine(rows[-1], row.clone()))
+    return torch.stack(rows)
+
+
+def combined(combine: Callable[..., Any], xs: Any, dim: int = 0) -> Any:
+    """associative_scan for any function."""
+    return associative_scan(combine, xs, dim, combine_mode="generic")
+
+
+@behaviour("control-flow", level="full", sees=())
+def associative_scan_combines(lab: Lab) -> None:
+    """The function of associative_scan may close over tensors, modules and trees of them, and use loops,
+    expanded tensors, vmap, cond and a scan of its own.
+    """
+    xs, zeros = lab.integers(5, 3), lab.put([0.0, 1.0, 0.0])
+    layer = lab.to(torch.nn.Linear(3, 3, bias=False))
+    with torch.no_grad():
+        layer.weight.copy_(torch.eye(3))
+    tree = {"scale": [zeros], "by": 1.0}
+    pred = lab.put(True)
+
+    def cleared(value: torch.Tensor) -> torch.Tensor:
+        return value * tree["scale"][0] * tree["by"]  # type: ignore[index,operator]
+
+    def in_a_loop(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros_like(a)
+        for step in range(3):
+            total = total + (a + b) * (step == 1)
+        return total
+
+    def expanded(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.maximum(a, b.amax(-1, keepdim=True).expand(b.shape))
+
+    def second_scan(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a + b + combined(torch.add, a * 0, -1)
+
+    # Each is associative: sums or maxima, to which what is closed over adds nothing but a factor of 0 or 1.
+    functions: dict[str, Callable[..., Any]] = {
+        "a closed-over tensor": lambda a, b: a * zeros + b * zeros,
+        "a closed-over tree": lambda a, b: cleared(a) + cleared(b),
+        "a function of its own": lambda a, b: cleared(a + b),
+        "a module": lambda a, b: layer(a).detach() + b,
+        "a loop": in_a_loop,
+        "expanded": expanded,
+        "vmap": lambda a, b: torch.vmap(torch.add)(a, b),
+        "cond": lambda a, b: torch.cond(pred, torch.add, torch.sub, (a, b)),
+        "a scan": second_scan,
+    }
+    for name, function in functions.items():
+        result = combined(function, xs)
+        lab.same(name, result)
+        lab.holds(f"{name}: as by a loop", torch.equal(result, running(function, xs)))
+    pairs = combined(
+        lambda a, b: {"p": a["p"] * zeros + b["p"] * zeros, "q": torch.maximum(a["q"], b["q"])},
+        {"p": xs, "q": xs + 1},
+    )
+    lab.same("a tree of inputs", pairs)
+    matrices = lab.integers(4, 2, 2, low=-1, high=2)
+    turn = lab.put([[0.0, 1.0], [1.0, 0.0]])
+    product = lambda a, b: a @ turn @ b  # noqa: E731
+    lab.expect("products", combined(product, matrices), running(product, matrices).cpu())
+
+
+@behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
+def associative_scan_differentiates(lab: Lab) -> None:
+    """The gradient of associative_scan is that of the loop, for inputs and closed-over tensors, for some of
+    the inputs alone, and with a part of the function under no_grad.
+    """
+    xs, ys, weight = lab.integers(4, 3), lab.integers(4, 3), lab.put([1.0, 0.0, 1.0])
+
+    def weighted(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a * weight + b
+
+    # Not for the weight alone: a factor that is 0 or 1 makes the function associative, not its derivative.
+    x = xs.clone().requires_grad_()
+    gradients, due = (
+        torch.autograd.grad((each * each).sum(), x)
+        for each in (combined(torch.add, x), running(torch.add, x))
+    )
+    lab.same("a sum", gradients)
+    lab.holds("a sum: as by the loop", equal(gradients, due))
+    factor = torch.ones(3, device=lab.device, requires_grad=True)
+    gradients = torch.autograd.grad(combined(lambda a, b: (a + b) * factor, x)[1].sum(), (x, factor))
+    due = torch.autograd.grad(((x[0] + x[1]) * factor).sum(), (x, factor))
+    lab.same("a closed-over factor", gradients)
+    lab.holds("a closed-over factor: as by the loop", equal(gradients, due))
+    left, right = combined(lambda a, b: (a[0] + b[0], torch.maximum(a[1], b[1])), (x, ys))
+    lab.same("of one input alone", torch.autograd.grad((left * left).sum(), x)[0])
+    lab.holds("the other result needs none", not right.requires_grad)
+
+    def half(a: Any, b: Any) -> Any:
+        with torch.no_grad():
+            second = a[1] + b[1]
+        return a[0] + b[0], second
+
+    left, right = combined(half, (x, ys.clone().requires_grad_()))
+    lab.same("beside no_grad", [torch.autograd.grad((left * left).sum(), x)[0], right.detach()])
+    lab.same("weighted", combined(weighted, xs))
+
+
+@behaviour("control-flow", level="full", sees=())
+def associative_scan_refuses_functions(lab: Lab) -> None:
+    """associative_scan refuses functions whose results differ in number or shape from the inputs or depend on
+    Python's view of the data, inputs of different sizes, and a mode for single elements with a function that
+    is not for them.
+    """
+    xs = lab.integers(4, 3)
+    pair = (xs, xs + 1)
+    wrong: dict[str, Callable[[], Any]] = {
+        "fewer results": lambda: combined(lambda a, b: (a[0] + b[0],), pair),
+        "another shape": lambda: combined(lambda a, b: (a[0] + b[0], (a[1] + b[1])[None]), pair),
+        "another size in the dimension": lambda: combined(
+            lambda a, b: (a[0] + b[0], a[1] + b[1]), (xs, xs[:, :2]), 1
+        ),
+        "a branch by the data": lambda: combined(lambda a, b: a + b if (a.sum() > 0).item() else a, xs),
+        "matmul by elements": lambda: associative_scan(
+            torch.matmul, torch.ones(3, 2, 2, device=lab.device), 0, combine_mode="pointwise"
+        ),
+        "an unknown mode": lambda: associative_scan(torch.add, xs, 0, combine_mode="other"),
+    }
+    for name, call in wrong.items():
+        lab.raises(name, call, *ERRORS, AssertionError)
+
+
+@behaviour("control-flow", level="full", sees=())
+def scan_under_vmap(lab: Lab) -> None:
+    """vmap over scan gives each element the scan of its own carry and input, batched over other dimensions,
+    with an input or a closed-over tensor for all, with several operators, and nested.
+    """
+    xs, start = lab.integers(2, 3, 3), lab.integers(2, 3)
+
+    def step(carry: torch.Tensor, x: torch.Tensor) -> Any:
+        return carry + x, carry * x
+
+    def one(start: torch.Tensor, xs: torch.Tensor) -> Any:
+        return scan(step, start, xs, dim=0)
+
+    def check(name: str, result: Any, due: list[Any]) -> None:
+        lab.same(name, result)
+        expected = [torch.stack(parts) for parts in zip(*due, strict=True)]
+        lab.holds(f"{name}: one by one", equal(result, expected))
+
+    check("both", torch.vmap(one)(start, xs), [folded(step, s, x) for s, x in zip(start, xs, strict=True)])
+    check(
+        "an input for all",
+        torch.vmap(one, in_dims=(0, None))(start, xs[0]),
+        [folded(step, s, xs[0]) for s in start],
+    )
+    check(
+        "other dimensions",
+        torch.vmap(one, in_dims=(0, 2))(start, xs.permute(1, 2, 0)),
+        [folded(step, s, x) for s, x in zip(start, xs, strict=True)],
+    )
+    shared = lab.integers(3)
+
+    def several(carry: torch.Tensor, x: torch.Tensor) -> Any:
+        new = torch.maximum(carry * shared, x - carry).clamp(-9, 9)
+        return new, torch.where(x > 0, new, carry) + x.sum()
+
+    check(
+        "several operators",
+        torch.vmap(lambda s, x: scan(several, s, x, dim=0))(start, xs),
+        [folded(several, s, x) for s, x in zip(start, xs, strict=True)],
+    )
+    weights = lab.integers(2, 3)
+
+    def mapped(carry: torch.Tensor, x: torch.Tensor) -> Any:
+        inner = torch.vmap(lambda w: scan(step, w, x[None], dim=0)[0])(weights)
+        return carry + x, inner.sum(0) + carry
+
+    def by_hand(carry: torch.Tensor, x: torch.Tensor) -> Any:
+        return carry + x, (weights + x).sum(0) + carry
+
+    result = scan(mapped, start[0], xs[0], dim=0)
+    lab.same("vmap in scan", result)
+    lab.holds("vmap in scan: by hand", equal(result, folded(by_hand, start[0], xs[0])))
+    check(
+        "vmap of scan of vmap of scan",
+        torch.vmap(lambda s, x: scan(mapped, s, x, dim=0))(start, xs),
+        [folded(by_hand, s, x) for s, x in zip(start, xs, strict=True)],
+    )

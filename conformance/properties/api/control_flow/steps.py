@@ -1,0 +1,217 @@
+"""Gradients of scan, map, cond and while_loop through layers and parts under no_grad, and whole numbers as
+state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from conformance import torch_private
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.control_flow import branches, graphs
+from conformance.properties.api.control_flow.branches import truth
+from conformance.properties.api.control_flow.loops import (
+    ERRORS,
+    associative_scan,
+    equal,
+    folded,
+    map_over,
+    scan,
+    while_loop,
+)
+
+
+def compare(lab: Lab, name: str, results: Any, due: Any, inputs: list[torch.Tensor]) -> None:
+    """Results equal the due ones, and so do the gradients of the squares of those that must have some."""
+    kept = [index for index, each in enumerate(due) if each.requires_grad]
+    lab.holds(f"{name}: what must have gradients has", all(results[index].requires_grad for index in kept))
+    gradients, expected = (
+        torch.autograd.grad(
+            torch.stack([(kind[index] * kind[index]).sum() for index in kept]).sum(),
+            inputs,
+            allow_unused=True,
+        )
+        for kind in (results, due)
+    )
+    filled, filled_due = (
+        [torch.zeros_like(i) if g is None else g for g, i in zip(found, inputs, strict=True)]
+        for found in (gradients, expected)
+    )
+    values, values_due = ([each.detach() for each in kind] for kind in (results, due))
+    lab.same(name, [values, filled])
+    lab.holds(f"{name}: as by a loop", equal(values, values_due) and equal(filled, filled_due))
+
+
+@behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
+def scan_differentiates_parts(lab: Lab) -> None:
+    """The gradient of scan is that of the loop if its step is a stack of layers, returns one value as carry
+    and output, or makes the carry under no_grad.
+    """
+    xs, start = lab.integers(3, 2, requires_grad=True), lab.integers(2, requires_grad=True)
+    weights = [lab.integers(2, 2, low=-1, high=2, requires_grad=True) for _ in range(2)]
+
+    def layers(carry: torch.Tensor, x: torch.Tensor) -> Any:
+        hidden = carry
+        for weight in weights:
+            hidden = (hidden @ weight + x).relu()
+        return hidden, hidden * x
+
+    def both(carry: torch.Tensor, x: torch.Tensor) -> Any:
+        new = carry * x
+        return new, new.clone()
+
+    def no_grad_carry(carry: torch.Tensor, x: torch.Tensor) -> Any:
+        with torch.no_grad():
+            new = carry + x
+        return new, x * x + new
+
+    def no_grad_output(carry: torch.Tensor, x: torch.Tensor) -> Any:
+        with torch.no_grad():
+            out = carry + x
+        return carry * x, out
+
+    for name, step, used in (
+        ("layers", layers, [xs, start, *weights]),
+        ("one value twice", both, [xs, start]),
+        ("no_grad for the output", no_grad_output, [xs, start]),
+    ):
+        compare(lab, name, scan(step, start, xs, dim=0), folded(step, start, xs), used)
+    constant = start.detach()
+    compare(
+        lab,
+        "no_grad for the carry",
+        scan(no_grad_carry, constant, xs, dim=0),
+        folded(no_grad_carry, constant, xs),
+        [xs],
+    )
+
+
+@behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
+def loops_differentiate_parts(lab: Lab) -> None:
+    """The gradients of map, while_loop and cond are those of the plain program for nested lists, for results
+    of which only some need one, and for a module of one's own.
+    """
+    a, b = lab.integers(3, 2, requires_grad=True), lab.integers(3, 1, requires_grad=True)
+    y = lab.integers(2)
+
+    def listed(x: Any, y: torch.Tensor) -> Any:
+        (p, q), r = x
+        return [[p * q], r * y]
+
+    result = map_over(listed, [[a, b], a * a], y)
+    due = [[a * b], a * a * y]
+    compare(lab, "map of nested lists", [result[0][0], result[1]], [due[0][0], due[1]], [a, b])
+    compare(
+        lab,
+        "map with a result that needs none",
+        map_over(lambda x, y: (x[0] * x[0] + y, y * 2), [a, lab.integers(3, 2)], y),
+        [a * a + y, torch.stack([y * 2] * 3)],
+        [a],
+    )
+    weight = lab.integers(2, requires_grad=True)
+    powers = while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, v * weight), (lab.put(0), a))
+    compare(lab, "while_loop", powers[1:], [a * weight * weight], [a, weight])
+
+    class Module(torch.nn.Module):
+        def __init__(self, weight: torch.Tensor) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(weight)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.weight * x.square()
+
+    module = Module(lab.integers(2))
+    for value in (True, False):
+        chosen = branches.choose(truth(lab, value), module, lambda v: (v + 4).abs(), (a,))
+        plain = module(a) if value else (a + 4).abs()
+        compare(lab, f"cond with a module, {value}", [chosen], [plain], [a, module.weight])
+        c = lab.integers(3, 2, requires_grad=True)
+        chosen = branches.choose(
+            truth(lab, value),
+            lambda t: {"p": [t["q"][0] * 2, (t["r"] * t["r"],)]},
+            lambda t: {"p": [t["r"] * 3, (t["q"][0] * t["r"],)]},
+            ({"q": [a], "r": c},),
+        )
+        plain_tree = [a * 2, c * c] if value else [c * 3, a * c]
+        compare(
+            lab,
+            f"cond with a tree of results, {value}",
+            [chosen["p"][0], chosen["p"][1][0]],
+            plain_tree,
+            [a, c],
+        )
+
+
+@behaviour("control-flow", level="full", sees=())
+def while_loop_counts(lab: Lab) -> None:
+    """The state of while_loop may have whole numbers of Python, alone and in trees, which it gives back,
+    plainly and compiled.
+    """
+    x, row = lab.integers(4, 3), lab.integers(3)
+
+    def plain(a: torch.Tensor, r: torch.Tensor) -> Any:
+        return while_loop(lambda i, v: i < 2, lambda i, v: (i + 1, v * r), (0, a))
+
+    def tree(a: torch.Tensor, r: torch.Tensor) -> Any:
+        state, last = while_loop(
+            lambda t, v: t["n"][0] < 3,
+            lambda t, v: ({"n": [t["n"][0] + 1], "k": t["k"] * 2}, v + r * t["k"]),
+            ({"n": [0], "k": 1}, a),
+        )
+        return (state["n"][0], state["k"], last)
+
+    for name, function, numbers, due in (
+        ("a number", plain, (2,), x * row * row),
+        ("a tree", tree, (3, 8), x + row * 7),
+    ):
+        torch_private.reset_dynamo()
+        for word, call in (("plain", function), ("compiled", graphs.compiled(function, "eager"))):
+            *counts, last = call(x, row)
+            lab.same(f"{name}, {word}: numbers", [int(count) for count in counts])
+            lab.holds(f"{name}, {word}: the numbers due", tuple(map(int, counts)) == numbers)
+            lab.expect(f"{name}, {word}", last, due.cpu())
+        program = torch.export.export(_Module(function), (x, row)).module()
+        *counts, last = program(x, row)
+        lab.same(f"{name}, exported", [[int(count) for count in counts], last])
+
+
+class _Module(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return self.function(*inputs)
+
+
+@behaviour("control-flow", level="full", sees=())
+def scan_agrees_with_associative_scan(lab: Lab) -> None:
+    """scan with a function's result as carry and output gives what associative_scan gives with that function,
+    started with the first element.
+    """
+    xs = lab.integers(5, 3, low=-2, high=3)
+    functions: dict[str, Callable[..., Any]] = {"add": torch.add, "mul": torch.mul, "max": torch.maximum}
+    for name, combine in functions.items():
+
+        def step(carry: torch.Tensor, x: torch.Tensor, combine: Any = combine) -> Any:
+            new = combine(carry, x)
+            return new, new.clone()
+
+        outputs = scan(step, xs[0].clone(), xs[1:].clone(), dim=0)[1]
+        due = associative_scan(combine, xs, 0, combine_mode="generic")
+        lab.same(name, outputs)
+        lab.holds(f"{name}: the same by both", torch.equal(outputs, due[1:]))
+    start = lab.integers(3)
+    lab.raises("a number as output", lambda: scan(lambda c, x: (c + x, 0.5), start, xs, dim=0), *ERRORS)
+    lab.raises("a number as carry", lambda: scan(lambda c, x: (0.5, c + x), start, xs, dim=0), *ERRORS)
+    lab.raises(
+        "another form of the carry",
+        lambda: scan(
+            lambda c, x: ({"p": c["p"] + x, "q": (c["q"],)}, x + 1), {"p": start, "q": start + 1}, xs, dim=0
+        ),
+        *ERRORS,
+    )

@@ -1,0 +1,54 @@
+"""Custom operators in graphs: traced with and without values, with open sizes, and compiled."""
+
+from __future__ import annotations
+
+import torch
+from torch.library import custom_op
+
+from conformance import torch_private
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.custom_operators.definition import SPACE
+
+
+@behaviour("custom-operators", sees=("value",))
+def graphs_of_operators(lab: Lab) -> None:
+    """A custom operator with a fake kernel is one call in a traced graph, takes open sizes as arguments, may
+    have a result whose size depends on data, and compiles without a graph break.
+    """
+
+    @custom_op(f"{SPACE}::reshaped", mutates_args=())
+    def reshaped(x: torch.Tensor, shape: list[int]) -> torch.Tensor:
+        return x.clone().view(shape)
+
+    @reshaped.register_fake
+    def _(x: torch.Tensor, shape: list[int]) -> torch.Tensor:
+        return x.new_empty(shape)
+
+    @custom_op(f"{SPACE}::places", mutates_args=())
+    def places(x: torch.Tensor) -> torch.Tensor:
+        return (x > 0).nonzero()
+
+    @places.register_fake
+    def _(x: torch.Tensor) -> torch.Tensor:
+        size = torch.library.get_ctx().new_dynamic_size()
+        return x.new_empty((size, x.dim()), dtype=torch.int64)
+
+    def by_size(x: torch.Tensor) -> torch.Tensor:
+        return reshaped(x, [x.shape[1], x.shape[0]]) * 2
+
+    x, y = lab.integers(2, 3), lab.integers(4, 3)
+    for sizes in ("real", "fake", "symbolic"):
+        graph = torch_private.graph_of(by_size, x, sizes=sizes)
+        names = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
+        lab.same(f"calls, {sizes}", names.count(f"{SPACE}.reshaped.default"))
+        lab.expect(f"value, {sizes}", graph(x), (x.view(3, 2) * 2).cpu())
+    lab.expect("at another size", graph(y), (y.view(3, 4) * 2).cpu())
+    for sizes in ("fake", "symbolic"):
+        graph = torch_private.graph_of(places, x, sizes=sizes)
+        lab.same(f"of a size that depends on data, {sizes}", [graph(x), graph(x * 0 + 1)])
+    torch_private.reset_dynamo()
+    compiled = torch.compile(by_size, backend="eager", fullgraph=True)
+    lab.expect("compiled", compiled(x), (x.view(3, 2) * 2).cpu())
+    lab.expect("compiled, at another size", compiled(y), (y.view(3, 4) * 2).cpu())
+    torch_private.reset_dynamo()
