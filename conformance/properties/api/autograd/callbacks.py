@@ -1,4 +1,4 @@
-"""What runs during and at the end of a backward pass: callbacks, order, and the node that is current."""
+"""Callbacks of a backward pass, its order, and the node that is current."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Function returns: leaves, changed inputs, results marked twice, and saved results."""
+"""Results of Functions: leaves, changed inputs, results marked twice, and saved results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which hooks and nodes a backward pass runs: of accumulators, inputs of grad, and retained gradients."""
+"""Hooks and nodes that a backward pass runs: of accumulators, inputs of grad, and retained gradients."""
 
 from __future__ import annotations
 

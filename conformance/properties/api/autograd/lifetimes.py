@@ -174,7 +174,7 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
 @behaviour("autograd", sees=("value",))
 @_collected_by_hand()
 def metadata_of_nodes_is_freed(lab: Lab) -> None:
-    """What is put into a node's metadata lives while the node does, also if anomaly detection links nodes to
+    """Metadata that is put into a node lives while the node does, also if anomaly detection links nodes to
     those that they come from.
     """
     x = lab.put([1.0, 2.0], requires_grad=True)

@@ -1,4 +1,4 @@
-"""What checkpoints keep and recompute: saved tensors read one by one, memory, hooks and identity."""
+"""Tensors that checkpoints keep and recompute: saved ones read one by one, memory, hooks and identity."""
 
 from __future__ import annotations
 

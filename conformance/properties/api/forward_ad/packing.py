@@ -1,4 +1,4 @@
-"""What make_dual and unpack_dual share: memory, versions and graphs."""
+"""Memory, versions and graphs that make_dual and unpack_dual share."""
 
 from __future__ import annotations
 
