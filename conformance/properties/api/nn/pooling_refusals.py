@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch.nn.functional as F
 
 from conformance.behaviours.behaviour import FLOATS, behaviour
