@@ -1,0 +1,176 @@
+"""Callbacks of a backward pass, its order, and the node that is current."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd.function import Function
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+def _queue(callback: Any) -> None:
+    torch.autograd.Variable._execution_engine.queue_callback(callback)
+
+
+@behaviour("autograd", sees=("value", "error"))
+def callbacks_at_the_end(lab: Lab) -> None:
+    """A callback queued during a backward pass runs once, after all gradients are there; it may queue others,
+    and its error is the backward's.
+    """
+    x = lab.put([1.0, 2.0], requires_grad=True)
+    seen: list[Any] = []
+
+    def last() -> None:
+        seen.append("last")
+
+    def first() -> None:
+        assert x.grad is not None
+        seen.append(("first", x.grad.clone()))
+        _queue(last)
+
+    y = x * 3
+    handle = y.register_hook(lambda grad: _queue(first))
+    y.sum().backward(retain_graph=True)
+    lab.same("calls", seen)
+    handle.remove()
+    y.sum().backward(retain_graph=True)
+    lab.same("calls belong to their backward", len(seen))
+
+    def fails() -> None:
+        raise KeyError("in a callback")
+
+    x.register_hook(lambda grad: _queue(fails))
+    lab.raises("a callback that fails", lambda: y.sum().backward(), KeyError, match="in a callback")
+    lab.raises("outside of a backward", lambda: _queue(last), match="backward")
+
+
+@behaviour("autograd", sees=("value",))
+def callbacks_of_nested_backward(lab: Lab) -> None:
+    """A callback runs at the end of the backward pass in which it was queued, the inner one's before the
+    outer one goes on.
+    """
+    log: list[str] = []
+
+    def run(depths: set[int]) -> None:
+        class Inner(Function):
+            @staticmethod
+            def forward(ctx: Any, t: torch.Tensor) -> Any:
+                return t * 1
+
+            @staticmethod
+            def backward(ctx: Any, grad: Any) -> Any:
+                if 1 in depths:
+                    _queue(lambda: log.append("inner"))
+                return grad
+
+        class Outer(Function):
+            @staticmethod
+            def forward(ctx: Any, t: torch.Tensor) -> Any:
+                return t * 1
+
+            @staticmethod
+            def backward(ctx: Any, grad: Any) -> Any:
+                if 0 in depths:
+                    _queue(lambda: log.append("outer"))
+                inside = grad.detach().requires_grad_()
+                with torch.enable_grad():
+                    Inner.apply(inside).sum().backward()
+                log.append("after the inner one")
+                return grad * inside.grad
+
+        x = lab.put([1.0, 2.0], requires_grad=True)
+        Outer.apply(x).sum().backward()
+        lab.expect(f"gradient with callbacks at {sorted(depths)}", x.grad, [1.0, 1.0])
+
+    for depths in ({0}, {1}, {0, 1}):
+        log.clear()
+        run(depths)
+        lab.same(f"order with callbacks at {sorted(depths)}", log)
+
+
+@behaviour("autograd", sees=("value",))
+def order_of_nested_backward(lab: Lab) -> None:
+    """A backward pass that runs within a node is finished before nodes of the outer pass that wait beside
+    it.
+    """
+    order: list[str] = []
+
+    class Waits(Function):
+        @staticmethod
+        def forward(ctx: Any, t: torch.Tensor) -> Any:
+            return t * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            order.append("waits")
+            return grad
+
+    class Nested(Function):
+        @staticmethod
+        def forward(ctx: Any, t: torch.Tensor, depth: int) -> Any:
+            ctx.depth = depth
+            with torch.enable_grad():
+                ctx.smaller = t.detach().requires_grad_() - 1
+            return ctx.smaller.detach()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            order.append("nested")
+            if ctx.depth:
+                with torch.enable_grad():
+                    Nested.apply(ctx.smaller, ctx.depth - 1).sum().backward()
+            return grad, None
+
+    left, right = lab.put([6.0], requires_grad=True), lab.put([5.0], requires_grad=True)
+    (Waits.apply(left) * Nested.apply(right, 5)).sum().backward()
+    lab.same("order", order)
+    lab.same("gradients", [left.grad, right.grad])
+
+
+@behaviour("autograd", sees=("value", "error"))
+def the_current_node(lab: Lab) -> None:
+    """During a backward pass a hook can ask for the node that runs, for the order in which nodes run and
+    whether a node will be run.
+    """
+    x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
+    a: Any = x * 2
+    b: Any = y * 3
+    c: Any = a + b
+    total = c.sum()
+    seen: list[Any] = []
+    orders: list[list[str]] = []
+
+    def look(grad: Any) -> None:
+        seen.append([torch._C._will_engine_execute_node(node) for node in (a.grad_fn, b.grad_fn, c.grad_fn)])
+
+    def predict(grad: Any) -> None:
+        order = torch._C._current_graph_task_execution_order()  # type: ignore[attr-defined]
+        orders.append([node.name() for node in order])
+
+    handle = c.register_hook(look)
+    total.backward(retain_graph=True)
+    total.backward(inputs=[x], retain_graph=True)
+    lab.same("which nodes will run, in backward and in backward into x", seen)
+    handle.remove()
+    handle = total.register_hook(predict)
+    with torch.autograd.set_multithreading_enabled(False):
+        total.backward(retain_graph=True)
+    lab.same("the order", orders)
+    handle.remove()
+    lab.raises(
+        "asking outside of a backward",
+        lambda: torch._C._will_engine_execute_node(a.grad_fn),
+        match="backward",
+    )
+    current = torch._C._current_autograd_node
+    lab.holds("no node runs outside of a backward", current() is None)
+    names: list[Any] = []
+    a.grad_fn.register_prehook(lambda grads: names.append(current() is a.grad_fn))
+    b.grad_fn.register_hook(lambda inputs, outputs: names.append(current() is b.grad_fn))
+    total.backward()
+    lab.same("a node's hooks run while it is current", names)
+    lab.holds("no node runs afterwards", current() is None)
+    lab.same("gradients", [x.grad, y.grad])

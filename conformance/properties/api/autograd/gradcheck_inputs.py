@@ -1,0 +1,184 @@
+"""gradcheck of inputs and results that are sparse, complex, on other devices, or depend on values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+from torch.autograd.function import Function
+from torch.autograd.gradcheck import GradcheckError
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("autograd", dtypes=("float64",), sees=("value",))
+def gradcheck_of_unused_inputs(lab: Lab) -> None:
+    """gradcheck and gradgradcheck accept inputs that no result depends on, results on another device, and a
+    default device.
+    """
+    x, y = lab.floats(3, requires_grad=True), lab.floats(3, requires_grad=True)
+    lab.same("gradcheck", gradcheck(lambda a, b: (a * a, a * 2), (x, y), fast_mode=True))
+    lab.same("gradgradcheck", gradgradcheck(lambda a, b: (a * a, a * 2), (x, y), fast_mode=True))
+    vector = lab.floats(2, 1, low=0.5, requires_grad=True)
+    matrix = lab.floats(3, 2, low=0.5)
+
+    def stretched(t: torch.Tensor) -> torch.Tensor:
+        return (matrix @ t.expand(2, 2)).sum()
+
+    lab.same("a broadcast vector", gradcheck(stretched, (vector,)))
+    lab.same("its second derivative", gradgradcheck(stretched, (vector,), fast_mode=True))
+    with torch.device(lab.device):
+        lab.same("with a default device", gradcheck(lambda a: a**2.0, (x,), fast_mode=True))
+    base = -torch.ones(2, device=lab.device, dtype=torch.float64)
+    exponent = lab.floats(2, dtype=torch.complex128, requires_grad=True)
+    lab.same(
+        "a negative base, a complex exponent",
+        gradcheck(lambda e: torch.pow(base, e), (exponent,), fast_mode=True),
+    )
+    lab.same(
+        "a negative number as the base", gradcheck(lambda e: torch.pow(-1, e), (exponent,), fast_mode=True)
+    )
+    one = lab.put([1.0], dtype=torch.float64, requires_grad=True)
+    lab.same("a result on the host", gradcheck(lambda a: a.to("cpu") * 2, (one,)))
+    host = torch.ones(1, dtype=torch.float64, requires_grad=True)
+    lab.same("an input on the host", gradcheck(lambda a: a.to(lab.device) * 2, (host,)))
+
+
+@behaviour("autograd", dtypes=("float64",), sees=("value",))
+def gradcheck_of_complex_results(lab: Lab) -> None:
+    """gradcheck takes functions of real and complex inputs with real and complex results, in both modes."""
+    real = lab.floats(2, 2, requires_grad=True)
+    both = lab.floats(2, 2, dtype=torch.complex128, requires_grad=True)
+    for fast in (False, True):
+        lab.same(
+            f"mixed results, fast {fast}",
+            gradcheck(lambda a, b: (a * b, a * 2, b.real), (real, both), fast_mode=fast),
+        )
+        lab.same(
+            f"forward, fast {fast}",
+            gradcheck(
+                lambda a, b: (a * b, b.abs() ** 2), (real, both), fast_mode=fast, check_forward_ad=True
+            ),
+        )
+
+
+@behaviour("autograd", dtypes=("float64",), sees=("value", "error"))
+def gradcheck_of_results_that_vary(lab: Lab) -> None:
+    """gradcheck refuses functions whose results change shape or dtype as the input is moved a little, and
+    passes on the errors that a function raises.
+    """
+    x = lab.put([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64, requires_grad=True)
+
+    def other_shape(t: torch.Tensor) -> torch.Tensor:
+        return t.flatten() if t.detach()[0, 0].item() >= 1.0 else t.sum()
+
+    def other_dtype(t: torch.Tensor) -> torch.Tensor:
+        return t * 2 if t.detach()[0, 0].item() >= 1.0 else t.to(torch.complex128)
+
+    errors = (AssertionError, GradcheckError)
+    lab.raises("another shape", lambda: gradcheck(other_shape, (x,)), *errors, match="same shape")
+    lab.raises("another dtype", lambda: gradcheck(other_dtype, (x,)), *errors, match="same dtype")
+
+    class Refuses(Function):
+        @staticmethod
+        def forward(ctx: Any, t: torch.Tensor) -> Any:
+            return t * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            raise KeyError("no backward today")
+
+    class Fails(Function):
+        @staticmethod
+        def forward(ctx: Any, t: torch.Tensor) -> Any:
+            raise KeyError("no forward today")
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad
+
+    for name, function in {"backward": Refuses.apply, "forward": Fails.apply}.items():
+        for raising in (True, False):
+            lab.raises(
+                f"an error in {name}, asked to raise {raising}",
+                lambda: gradcheck(function, (x,), raise_exception=raising),
+                KeyError,
+                match=f"no {name} today",
+            )
+    lab.holds("its own error is a RuntimeError", issubclass(GradcheckError, RuntimeError))
+    lab.same("gradient", torch.autograd.grad((x * x).sum(), x)[0])
+
+
+@behaviour("autograd", dtypes=("float64",), capabilities=("forward_ad",), sees=("value",))
+def gradcheck_passes_needs_on(lab: Lab) -> None:
+    """In forward mode gradcheck runs the function on inputs that need gradients and on ones that do not, and
+    gives tangents to those alone that need them.
+    """
+    needs: list[tuple[bool, bool]] = []
+
+    class Product(Function):
+        @staticmethod
+        def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
+            needs.append((a.requires_grad, b.requires_grad))
+            ctx.save_for_backward(a, b)
+            ctx.save_for_forward(a, b)
+            return a * b
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            a, b = ctx.saved_tensors
+            return grad * b, grad * a
+
+        @staticmethod
+        def jvp(ctx: Any, da: Any, db: Any) -> Any:
+            a, b = ctx.saved_tensors
+            total = torch.zeros_like(a)
+            if da is not None:
+                total = total + da * b
+            if db is not None:
+                total = total + a * db
+                seen.extend(["second"] if bool(db.any()) else [])
+            return total
+
+    seen: list[str] = []
+    x, y = lab.floats(2, requires_grad=True), lab.floats(2, requires_grad=True)
+    options: dict[str, Any] = {"check_forward_ad": True, "check_undefined_grad": False, "fast_mode": True}
+    lab.same("both", gradcheck(Product.apply, (x, y), **options))
+    lab.same("inputs that need gradients and others were given", sorted(set(needs)))
+    lab.holds("both tangents came up", "second" in seen)
+    seen.clear()
+    lab.same("one alone", gradcheck(Product.apply, (x, y.detach()), **options))
+    lab.holds("the other had no tangent", not seen)
+
+
+@behaviour("autograd", dtypes=("float64",), capabilities=("sparse",), sees=("value", "error"))
+def gradcheck_of_sparse_beside_dense(lab: Lab) -> None:
+    """gradcheck with masked=True takes sparse inputs beside dense ones; sparse results are refused."""
+    sparse = lab.put([[0.0, 1.5], [2.5, 0.0]], dtype=torch.float64).to_sparse().requires_grad_()
+    dense = lab.floats(2, 2, requires_grad=True)
+
+    def product(a: torch.Tensor, b: torch.Tensor) -> Any:
+        return torch.sparse.mm(a, b)
+
+    for fast in (False, True):
+        lab.same(
+            f"sparse and dense, fast {fast}",
+            gradcheck(product, (sparse, dense), masked=True, fast_mode=fast, check_batched_grad=False),
+        )
+        lab.same(
+            f"a sparse input, fast {fast}",
+            gradcheck(
+                lambda a: a.to_dense(), (sparse,), masked=True, fast_mode=fast, check_batched_grad=False
+            ),
+        )
+        lab.raises(
+            f"a sparse result, fast {fast}",
+            lambda: gradcheck(
+                lambda a: a * 2, (sparse,), masked=True, fast_mode=fast, check_batched_grad=False
+            ),
+            ValueError,
+            match="[Ss]parse",
+        )
+    lab.same("gradient", torch.autograd.grad((dense * dense).sum(), dense)[0])

@@ -1,0 +1,222 @@
+"""Hooks and nodes that a backward pass runs: of accumulators, inputs of grad, and retained gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd.function import Function
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("autograd", sees=("value",))
+def hooks_of_accumulators(lab: Lab) -> None:
+    """Hooks of a leaf's accumulator see the gradient as the leaf's own hooks left it, and run only if the
+    backward pass accumulates into that leaf.
+    """
+    x = lab.put([1.0, 2.0], requires_grad=True)
+    copied: Any = x.clone()
+    accumulator = copied.grad_fn.next_functions[0][0]
+    seen: list[Any] = []
+    accumulator.register_prehook(lambda grads: seen.append(("before", [g.clone() for g in grads])))
+    accumulator.register_hook(
+        lambda inputs, outputs: seen.append(("after", len(inputs), [g.clone() for g in outputs]))
+    )
+    x.register_hook(lambda grad: grad * 2)
+    copied.backward(lab.put([3.0, 4.0]))
+    lab.same("what the accumulator's hooks saw", seen)
+    lab.expect("gradient", x.grad, [6.0, 8.0])
+
+    first, second, third = (lab.put([1.0], requires_grad=True) for _ in range(3))
+    calls: list[str] = []
+    first.register_hook(lambda grad: calls.append("first"))
+    kept: Any = third.clone()
+    kept.grad_fn.next_functions[0][0].register_hook(lambda inputs, outputs: calls.append("third"))
+    (first + second + kept).sum().backward(inputs=[second])
+    lab.same("hooks of leaves that are not among the inputs", calls)
+    lab.expect("gradient of the one that is", second.grad, [1.0])
+    lab.holds("the others have none", first.grad is None and third.grad is None)
+
+
+@behaviour("autograd", sees=("value",))
+def hooks_of_inputs_of_grad(lab: Lab) -> None:
+    """grad runs the tensor hooks of its inputs, but neither the hooks of the nodes that made them nor
+    anything below; backward with inputs= accumulates, and so runs those of accumulators.
+    """
+    a = lab.put([1.0, 2.0], requires_grad=True)
+    b: Any = a * 2
+    c = b * 3
+    calls: list[str] = []
+    a.register_hook(lambda grad: calls.append("tensor a"))
+    b.register_hook(lambda grad: calls.append("tensor b"))
+    accumulator = b.grad_fn.next_functions[0][0]
+    for name, node in {"accumulator": accumulator, "node of b": b.grad_fn}.items():
+        node.register_prehook(lambda grads, name=name: calls.append(f"before {name}"))
+        node.register_hook(lambda inputs, outputs, name=name: calls.append(f"after {name}"))
+    for name, run in {
+        "grad to b": lambda: torch.autograd.grad(c.sum(), b, retain_graph=True),
+        "grad to a and b": lambda: torch.autograd.grad(c.sum(), (a, b), retain_graph=True),
+        "grad to a": lambda: torch.autograd.grad(c.sum(), a, retain_graph=True),
+        "backward into b": lambda: c.sum().backward(inputs=b, retain_graph=True),
+        "backward into a": lambda: c.sum().backward(inputs=a, retain_graph=True),
+    }.items():
+        calls.clear()
+        lab.same(f"results of {name}", run())
+        lab.same(f"hooks run by {name}", calls)
+    lab.expect("gradient of a", a.grad, [6.0, 6.0])
+
+
+@behaviour("autograd", sees=("value",))
+def hooks_beside_missing_gradients(lab: Lab) -> None:
+    """Hooks on a Function's results are called with gradients, never with None, also if its backward gives
+    None for an input that needs no gradient.
+    """
+    needs: list[Any] = []
+
+    class Both(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
+            needs.append(ctx.needs_input_grad)
+            return x * 1, y * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad_x: Any, grad_y: Any) -> Any:
+            return grad_x, None
+
+    x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0])
+    left, right = Both.apply(x, y)
+    lab.same("which inputs need gradients", needs)
+    seen: list[Any] = []
+    left.register_hook(lambda grad: seen.append(("left", grad.clone())))
+    right.register_hook(lambda grad: seen.append(("right", grad.clone())))
+    (left + right * 2).sum().backward()
+    lab.same("hooks", sorted(name for name, _ in seen))
+    lab.same("gradients seen", dict(seen))
+    lab.expect("gradient", x.grad, [1.0, 1.0])
+    lab.holds("the input that needs none has none", y.grad is None)
+
+
+@behaviour("autograd", sees=("value",))
+def retained_gradients_of_changed_tensors(lab: Lab) -> None:
+    """A tensor whose gradient is retained keeps that of its latest version, also if it is one of several
+    results or is changed through a view.
+    """
+    x = lab.put([2.0, 3.0], requires_grad=True)
+    b: Any = x.clone()
+    b.retain_grad()
+    b.mul_(2)
+    b.retain_grad()
+    b.mul_(5)
+    (b * 7).sum().backward()
+    lab.expect("changed twice", b.grad, [7.0, 7.0])
+    lab.expect("its leaf", x.grad, [70.0, 70.0])
+
+    class Halves(Function):
+        @staticmethod
+        def forward(ctx: Any, t: torch.Tensor) -> Any:
+            return t * 2, t * 3
+
+        @staticmethod
+        def backward(ctx: Any, first: Any, second: Any) -> Any:
+            return first * 2 + second * 3
+
+    x.grad = None
+    left, right = Halves.apply(x)
+    left.retain_grad()
+    right.retain_grad()
+    left.mul_(2)
+    (left + right * 5).sum().backward()
+    lab.same("several results", [left.grad, right.grad, x.grad])
+    x.grad = None
+    variance, mean = torch.var_mean(x, dim=0)
+    variance.retain_grad()
+    mean.retain_grad()
+    variance.mul_(2)
+    (variance + mean).backward()
+    lab.same("several results of an operator", [variance.grad, mean.grad])
+
+    x.grad = None
+    base: Any = x.clone()
+    base.retain_grad()
+    view = base[:1]
+    view.mul_(3)
+    view.retain_grad()
+    (base * lab.put([5.0, 6.0])).sum().backward()
+    lab.expect("a base changed through a view", base.grad, [5.0, 6.0])
+    lab.expect("the leaf of that base", x.grad, [15.0, 6.0])
+
+
+@behaviour("autograd", sees=("value",))
+def one_hook_for_several_leaves(lab: Lab) -> None:
+    """A post-accumulate hook may be set on any number of leaves: each backward calls it once for each, with
+    that leaf.
+    """
+    first, second = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
+    calls: list[Any] = []
+
+    def hook(leaf: torch.Tensor) -> None:
+        assert leaf.grad is not None
+        calls.append(("first" if leaf is first else "second", leaf.grad.clone()))
+        leaf.grad.mul_(10)
+
+    first.register_post_accumulate_grad_hook(hook)
+    second.register_post_accumulate_grad_hook(hook)
+    (first * second).sum().backward()
+    lab.same("calls", dict(calls))
+    lab.same("how many", len(calls))
+    lab.same("gradients", [first.grad, second.grad])
+
+
+@behaviour("autograd", sees=("value",))
+def what_grad_leaves_out(lab: Lab) -> None:
+    """grad and backward with inputs= run no node that leads to none of the inputs, through changes in place
+    of views too.
+    """
+    runs: list[str] = []
+
+    class Fails(Function):
+        @staticmethod
+        def forward(ctx: Any, t: torch.Tensor) -> Any:
+            return t * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            runs.append("it ran")
+            raise KeyError("not to be run")
+
+    x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
+    guarded = Fails.apply(y)
+
+    def added() -> torch.Tensor:
+        out = x.clone().view(-1)
+        out += guarded
+        return out
+
+    def used_before() -> torch.Tensor:
+        out = x.clone().view(-1)
+        earlier = out * 2
+        out += guarded
+        return out + earlier
+
+    for name, make in {"added": added, "used before": used_before}.items():
+        lab.same(f"grad to x, {name}", torch.autograd.grad(make().sum(), x))
+        lab.same(f"grad to the guarded one, {name}", torch.autograd.grad(make().sum(), guarded))
+        lab.same(f"runs, {name}", len(runs))
+        x.grad = None
+        make().sum().backward(inputs=[x])
+        lab.same(f"backward into x, {name}", x.grad)
+        lab.same(f"runs after it, {name}", len(runs))
+        lab.raises(
+            f"grad to y, {name}", lambda: torch.autograd.grad(make().sum(), y), KeyError, match="not to"
+        )
+        lab.raises(f"backward, {name}", lambda: make().sum().backward(), KeyError, match="not to")
+        runs.clear()
+    shards = [lab.put([float(place), 1.0], requires_grad=True) for place in range(4)]
+    middle = [leaf * (place + 1) + leaf * leaf for place, leaf in enumerate(shards)]
+    loss = sum((part * (place + 1)).sum() for place, part in enumerate(middle))
+    upper = torch.autograd.grad(loss, middle)  # type: ignore[arg-type]
+    for start in (0, 2):
+        part = slice(start, start + 2)
+        lab.same(f"shard {start}", torch.autograd.grad(middle[part], shards[part], upper[part]))

@@ -1,0 +1,207 @@
+"""Lifetimes of graphs: cycles of references, hooks, changed views and anomaly metadata."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.autograd.function import Function
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@contextlib.contextmanager
+def _collected_by_hand() -> Iterator[None]:
+    """Leave garbage to calls of gc.collect, so that those of the youngest generations are enough: a full
+    collection takes a fifth of a second in a process that has loaded torch.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+class _Token:
+    """Something that a weak reference can watch."""
+
+
+class _Same(Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> Any:
+        return x * 1
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad
+
+
+@behaviour("autograd", sees=("value",))
+@_collected_by_hand()
+def cycles_within_graphs(lab: Lab) -> None:
+    """The garbage collector frees cycles that lead through a graph only once nothing holds the graph, and
+    leaves a live graph whole.
+    """
+
+    def through_a_list() -> torch.Tensor:
+        x = lab.put([[1.0, 2.0]], requires_grad=True)
+        middle = x.view(2)
+        cycle: list[Any] = [middle]
+        cycle.append(cycle)
+        leaves.append(x)
+        return middle * 2
+
+    leaves: list[torch.Tensor] = []
+    out = through_a_list()
+    gc.collect(1)
+    out.backward(lab.put([1.0, 3.0]))
+    lab.expect("a graph whose middle was in a cycle", leaves[0].grad, [[2.0, 6.0]])
+
+    class Holds(Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, things: dict[str, Any]) -> Any:
+            ctx.things = things
+            result = x * 1
+            ctx.save_for_backward(result)
+            return result
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (result,) = ctx.saved_tensors
+            return grad * result * ctx.things["out"], None
+
+    def own_result(backward: bool) -> Any:
+        x = lab.put([3.0], requires_grad=True)
+        things: dict[str, Any] = {"token": _Token()}
+        out = Holds.apply(x, things)
+        things["out"] = out
+        if backward:
+            out.sum().backward()
+            lab.expect("gradient through a context that holds its result", x.grad, [9.0])
+        return weakref.ref(things["token"])
+
+    for backward in (False, True):
+        watch = own_result(backward)
+        gc.collect(1)
+        lab.holds(f"a context that holds its result is freed, backward {backward}", watch() is None)
+
+    for name, custom in {"a Function": True, "an operator": False}.items():
+        for on_tensor in (True, False):
+            calls: list[int] = []
+
+            def build(custom: bool, on_tensor: bool, calls: list[int]) -> tuple[torch.Tensor, Any]:
+                x = lab.put([1.0], requires_grad=True)
+                middle = _Same.apply(x) if custom else x.clone()
+                node: Any = middle.grad_fn
+                token = _Token()
+
+                def hook(*given: Any, node: Any = node, token: Any = token) -> None:
+                    calls.append(1)
+
+                (middle if on_tensor else node).register_hook(hook)
+                return middle * 2, weakref.ref(token)
+
+            end, watch = build(custom, on_tensor, calls)
+            what = f"a hook on {'a result' if on_tensor else 'the node'} of {name}"
+            end.backward(retain_graph=True)
+            gc.collect(0)
+            end.backward(retain_graph=True)
+            lab.same(f"{what} that holds its node is called", len(calls))
+            lab.holds(f"{what} lives with its graph", watch() is not None)
+            del end
+            gc.collect(1)
+            lab.holds(f"{what} is freed with its graph", watch() is None)
+
+
+@behaviour("autograd", sees=("value",))
+@_collected_by_hand()
+def graphs_of_changed_views_are_freed(lab: Lab) -> None:
+    """A view that was changed in place keeps its base's graph as long as a result needs it, and no longer."""
+    x = lab.put([[1.0, -2.0], [3.0, -4.0]], requires_grad=True)
+
+    def changed() -> Any:
+        token = _Token()
+        copied: Any = x.clone()
+        copied.grad_fn.register_hook(lambda inputs, outputs, token=token: None)
+        view = copied.view(4)
+        torch.relu_(view)
+        (view * 2).sum().backward()
+        return weakref.ref(token)
+
+    lab.holds("the graph of a base is freed", changed()() is None)
+    lab.expect("gradient", x.grad, [[2.0, 0.0], [2.0, 0.0]])
+    x.grad = None
+    part = x[0].clone().view(-1)
+    part.relu_()
+    kept = part.clone()
+    del part
+    gc.collect(1)
+    kept.sum().backward()
+    lab.expect("a changed view that only its result needs", x.grad, [[1.0, 0.0], [0.0, 0.0]])
+    parent = lab.put([1.0, 2.0], requires_grad=True)
+    base: Any = parent * 1
+    node = weakref.ref(base)
+    view = base.detach()
+    del base
+    lab.holds("a detached tensor does not keep the one it came from", node() is None)
+    lab.expect("its value", view, [1.0, 2.0])
+
+    class Collects(Function):
+        def __del__(self) -> None:
+            gc.collect(1)
+
+        @staticmethod
+        def forward(ctx: Any, t: torch.Tensor) -> Any:
+            return t * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 2
+
+    parent.grad = None
+    for _ in range(3):
+        Collects.apply(parent).sum().backward()
+    lab.expect("garbage is collected while a node is freed", parent.grad, [6.0, 6.0])
+
+
+@behaviour("autograd", sees=("value",))
+@_collected_by_hand()
+def metadata_of_nodes_is_freed(lab: Lab) -> None:
+    """Metadata that is put into a node lives while the node does, also if anomaly detection links nodes to
+    those that they come from.
+    """
+    x = lab.put([1.0, 2.0], requires_grad=True)
+
+    def build(backward: bool) -> tuple[Any, Any]:
+        out: Any = x * x * x
+        token = _Token()
+        out.grad_fn.metadata["token"] = token
+        (first,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+        if backward:
+            lab.same("second derivative", torch.autograd.grad(first.sum(), x)[0])
+        return first, weakref.ref(token)
+
+    for anomaly in (False, True):
+        with torch.autograd.set_detect_anomaly(anomaly):
+            first, watch = build(False)
+            lab.same(f"first derivative, anomaly {anomaly}", first.detach())
+            del first
+            gc.collect(1)
+            lab.holds(f"the token is freed, anomaly {anomaly}", watch() is None)
+            first, watch = build(True)
+            del first
+            gc.collect(1)
+            lab.holds(f"it is freed after a backward, anomaly {anomaly}", watch() is None)
+    result: Any = _Same.apply(x * 2)
+    node = result.grad_fn
+    del result
+    gc.collect(1)
+    node.metadata["note"] = 1
+    lab.same("metadata of a node whose result is gone", node.metadata["note"])

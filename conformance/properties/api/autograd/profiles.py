@@ -1,0 +1,114 @@
+"""The profiler's account of operators: names, counts, shapes, and ranges that the user marked."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+from torch.autograd.profiler import record_function
+from torch.profiler import ProfilerActivity, profile
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+def _counts(taken: Any, *names: str) -> list[int]:
+    counts = {event.key: event.count for event in taken.key_averages()}
+    return [counts.get(name, 0) for name in names]
+
+
+@behaviour("autograd", sees=("value",))
+def profiles_of_operators(lab: Lab) -> None:
+    """A profile lists the operators that the user called, each call of them, forward and backward, and
+    changes no result.
+    """
+    x, y = lab.integers(3, 4, requires_grad=True), lab.integers(4, 3, requires_grad=True)
+    names = ("aten::mm", "aten::mul", "aten::sum")
+    with profile(activities=[ProfilerActivity.CPU]) as taken:
+        for _ in range(3):
+            out = (x @ y) * 2
+        loss = out.sum()
+    # A device may call them for other operators too.
+    for name, count, due in zip(names, _counts(taken, *names), (3, 3, 1), strict=True):
+        lab.holds(f"each call of {name} is listed", count >= due)
+    lab.same("value", loss.detach())
+    with profile(activities=[ProfilerActivity.CPU]) as both:
+        again = (x @ y).sum()
+        again.backward()
+    nodes = [event for event in both.events() if event.name == "MmBackward0"]
+    forward = [event for event in both.events() if event.name == "aten::mm" and event.sequence_nr >= 0]
+    lab.same("nodes of the backward", len(nodes))
+    numbers = {event.sequence_nr for event in nodes}
+    lab.holds("they have the numbers of their forward", numbers <= {e.sequence_nr for e in forward})
+    lab.same("gradients", [x.grad, y.grad])
+    with profile(activities=[ProfilerActivity.CPU]) as nothing:
+        pass
+    lab.same("a profile of nothing", _counts(nothing, *names))
+    lab.same("afterwards", (x @ y).detach())
+    table = taken.key_averages().table(sort_by="cpu_time_total", row_limit=5)
+    lab.holds("a profile is shown as a table", "Name" in table and "CPU total" in table)
+
+
+@behaviour("autograd", sees=("value",))
+def shapes_in_profiles(lab: Lab) -> None:
+    """With record_shapes each call is listed with the shapes of its inputs, and averages can be grouped by
+    them.
+    """
+    layers = lab.to(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)))
+    with torch.no_grad():
+        for parameter in layers.parameters():
+            parameter.fill_(1)
+    x = lab.integers(5, 4)
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as taken:
+        out = layers(layers(x)[:, :1].expand(5, 4))
+    shapes = [event.input_shapes for event in taken.events() if event.name == "aten::linear"]
+    lab.same("shapes of each call", shapes)
+    groups = taken.key_averages(group_by_input_shape=True)
+    lab.same("groups", sorted((e.count, str(e.input_shapes)) for e in groups if e.key == "aten::linear"))
+    lab.same("without groups", _counts(taken, "aten::linear"))
+    lab.same("value", out.detach())
+
+
+@behaviour("autograd", sees=("value",))
+def marked_ranges_in_profiles(lab: Lab) -> None:
+    """record_function marks a range by its name, as a context and a decorator, nested and on other threads;
+    without a profile it does nothing.
+    """
+    x = lab.integers(3, requires_grad=True)
+
+    @record_function("decorated")
+    def decorated(t: torch.Tensor) -> torch.Tensor:
+        return t * 2
+
+    def run() -> torch.Tensor:
+        with record_function("outer"):
+            out = x * 3
+            for _ in range(2):
+                with record_function("inner"):
+                    out = decorated(out)
+        return out
+
+    plain = run()
+    with profile(activities=[ProfilerActivity.CPU]) as taken:
+        profiled = run()
+        profiled.sum().backward()
+    lab.same("values", [plain.detach(), profiled.detach(), x.grad])
+    lab.same("counts", _counts(taken, "outer", "inner", "decorated"))
+    parents = {}
+    for event in taken.events():
+        if event.name in ("inner", "decorated"):
+            parents[event.name] = event.cpu_parent.name
+    lab.same("what they are within", parents)
+    with torch.autograd.profiler.profile() as older:
+        crossing = record_function("crossing")
+        crossing.__enter__()
+        with record_function("started later"):
+            worker = threading.Thread(target=run)
+            worker.start()
+            worker.join(60)
+            crossing.__exit__(None, None, None)
+        kept = x * 2
+    lab.same("ranges that cross, in the older profile", _counts(older, "crossing", "started later"))
+    lab.same("value in the older profile", kept.detach())
+    lab.holds("it prints as its table", str(older) == older.table())

@@ -1,0 +1,104 @@
+"""Views that may not be changed in place, and views that outlive the graph of their base."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd.function import Function
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+class _View(Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> Any:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad
+
+
+@behaviour("autograd", sees=("value", "error"))
+def refused_writes_to_plain_views(lab: Lab) -> None:
+    """Writing what needs gradients into a view of a plain tensor is refused if a Function or an operator of
+    several results made the view, and works otherwise.
+    """
+    put = lab.put([5.0], requires_grad=True)
+    for name, make, text in (
+        ("a Function's view", _View.apply, "custom Function"),
+        ("one of several views", lambda t: t.unbind()[0], "multiple views"),
+    ):
+        for what, write in {"sum": lambda t: t.add_(put), "copy": lambda t: t.copy_(put)}.items():
+            view = make(lab.put([[1.0, 2.0]]))
+            lab.raises(f"{what} into {name}", lambda: write(view), match=text)
+    plain = lab.put([[1.0, 2.0]])
+    plain.select(1, 0).copy_(put)
+    lab.same("an ordinary view", plain.detach())
+    (plain * lab.put([[3.0, 4.0]])).sum().backward()
+    lab.expect("gradient through it", put.grad, [3.0])
+
+
+@behaviour("autograd", sees=("value", "error"))
+def views_changed_to_other_views(lab: Lab) -> None:
+    """A view whose shape is changed in place is refused writes for the same reasons as before: made under
+    no_grad, one of several, or made by a Function.
+    """
+    makers: dict[str, Any] = {
+        "one": lambda t: t.view_as(t),
+        "one of several": lambda t: t.unbind()[0],
+        "a Function's": _View.apply,
+    }
+    texts = {"one": None, "one of several": "multiple views", "a Function's": "custom Function"}
+    for name, make in makers.items():
+        for graph in (True, False):
+            for needs in (True, False):
+                base = lab.integers(2, 3).requires_grad_(needs).clone()
+                with torch.set_grad_enabled(graph):
+                    view = make(base)
+                text = texts[name] if graph else "no_grad mode"
+                what = f"{name}, graph {graph}, needs {needs}"
+                if needs and text is not None:
+                    lab.raises(f"write to {what}", lambda: view.add_(1), match=text)
+                    with torch.no_grad():
+                        view.mul_(2)
+                        lab.same(f"a write to {what} without gradients", view)
+                        view.unsqueeze_(0)
+                    lab.raises(f"write to {what} of another shape", lambda: view.add_(1), match=text)
+                else:
+                    view.unsqueeze_(0)
+                    view.add_(1)
+                    lab.same(f"{what} of another shape", [view.detach(), base.detach()])
+
+
+@behaviour("autograd", sees=("value",))
+def views_outlive_their_base(lab: Lab) -> None:
+    """Detaching a base, or reading a changed view's node under no_grad, leaves the graph of the view as it
+    is.
+    """
+    x, y = lab.put([1.0, 2.0], requires_grad=True), lab.put([3.0, 4.0], requires_grad=True)
+    z = x * 2
+    view = z[:1]
+    base = x * y
+    part = base[:1] * 1
+    base.detach_()
+    lab.same("a detached base", [base.requires_grad, base.grad_fn is None])
+    lab.same("what was computed from its view", [part.requires_grad, part.grad_fn is None])
+    part.sum().backward()
+    lab.same("its gradients", [x.grad, y.grad])
+    z.mul_(3)
+    with torch.no_grad():
+        lab.holds("a changed base's view has a node under no_grad", view.grad_fn is not None)
+    x.grad = None
+    view.sum().backward()
+    lab.expect("gradient of that view", x.grad, [6.0, 0.0])
+    complex_leaf = lab.put([1.0 + 1.0j], requires_grad=True)
+    copied = complex_leaf.clone()
+    real = copied.real
+    copied.add_(1)
+    with torch.no_grad():
+        lab.holds("so has a view of another dtype", real.grad_fn is not None)
+    real.sum().backward()
+    lab.expect("gradient of the real part", complex_leaf.grad, [1.0 + 0.0j])

@@ -1,0 +1,143 @@
+"""Tensors that checkpoints keep and recompute: saved ones read one by one, memory, hooks and identity."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+from torch.autograd.function import Function
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("checkpoint", sees=("value", "error"))
+def reading_recomputed_tensors(lab: Lab) -> None:
+    """Each read of a saved tensor outside of a backward recomputes it, and so does the backward, after which
+    it is gone.
+    """
+    x = lab.integers(3, low=1, requires_grad=True)
+    runs: list[int] = []
+
+    out: Any = checkpoint(lambda a: (runs.append(1), (a * 0).exp())[1], x, use_reentrant=False)  # type: ignore[func-returns-value]
+    shown = [len(runs)]
+    for _ in range(2):
+        lab.expect("the saved result", out.grad_fn._saved_result, [1.0, 1.0, 1.0])
+        shown.append(len(runs))
+    out.sum().backward()
+    shown.append(len(runs))
+    lab.same("runs", shown)
+    lab.raises("after backward", lambda: out.grad_fn._saved_result, match="already been freed")
+    lab.same("gradient", x.grad)
+
+
+@behaviour("checkpoint", sees=("value",))
+def tensors_kept_by_checkpoints(lab: Lab) -> None:
+    """A checkpointed call keeps no tensor of its own between forward and backward, one that is not
+    checkpointed does; an input that a Function saves comes back as itself.
+    """
+    x = lab.integers(3, low=1, requires_grad=True)
+
+    class Token:
+        pass
+
+    watched: list[Any] = []
+
+    def block(a: torch.Tensor) -> torch.Tensor:
+        middle = a * 2
+        token = Token()
+        middle.token = token  # type: ignore[attr-defined]
+        watched.append(weakref.ref(token))
+        return middle * middle
+
+    plain = block(x)
+    lab.holds("a plain call keeps what it saved", watched[-1]() is not None)
+    out = checkpoint(block, x, use_reentrant=False)
+    lab.holds("a checkpointed one does not", watched[-1]() is None)
+    for name, result in {"plain": plain, "checkpointed": out}.items():
+        lab.same(f"gradient, {name}", torch.autograd.grad(result.sum(), x)[0])
+
+    got: list[torch.Tensor] = []
+
+    class Saves(Function):
+        @staticmethod
+        def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
+            ctx.save_for_backward(b)
+            return a * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            (b,) = ctx.saved_tensors
+            got.append(b)
+            return grad * b, None
+
+    factor = lab.integers(3)
+    x.grad = None
+    checkpoint(Saves.apply, x, factor, use_reentrant=False).sum().backward()
+    lab.holds("an input that was saved is the same tensor", got[0] is factor)
+    lab.same("gradient through a Function", x.grad)
+
+    class Three(Function):
+        @staticmethod
+        def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Any:
+            w, y, z = a * b, b * c, a * c
+            ctx.save_for_backward(w, y, z)
+            return w + y + z
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            w, y, z = ctx.saved_tensors
+            return grad * w, grad * y, grad * z
+
+    inputs = [lab.integers(3, requires_grad=True) for _ in range(3)]
+    kept = torch.autograd.grad(Three.apply(*inputs).sum(), inputs)
+    again = torch.autograd.grad(checkpoint(Three.apply, *inputs, use_reentrant=False).sum(), inputs)
+    lab.same("results that a Function saved", [kept, again])
+
+
+@behaviour("checkpoint", sees=("value",))
+def hooks_of_shared_parameters(lab: Lab) -> None:
+    """The hook of a tensor that is used both inside and outside of a checkpoint runs once, with the sum; a
+    reentrant checkpoint may run a backward of its own within.
+    """
+    weight, x = lab.integers(3, requires_grad=True), lab.integers(3, requires_grad=True)
+    seen: list[torch.Tensor] = []
+    weight.register_hook(lambda grad: seen.append(grad.clone()))
+    checkpoint(lambda a: weight * a, weight * x, use_reentrant=False).sum().backward()
+    lab.same("what the hook saw", seen)
+    lab.same("gradients", [weight.grad, x.grad])
+    y = lab.integers(3, requires_grad=True)
+
+    def penalized(a: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            inner = a.detach().requires_grad_()
+            square = checkpoint(lambda b: b * b, inner, use_reentrant=False)
+            (penalty,) = torch.autograd.grad(square.sum(), inner, create_graph=True)
+            penalty.sum().backward()
+            assert inner.grad is not None
+        return a * inner.grad
+
+    out = checkpoint(penalized, y, use_reentrant=False)
+    out.sum().backward()
+    lab.expect("a backward within a checkpoint", y.grad, [2.0, 2.0, 2.0])
+
+
+@behaviour("checkpoint", sees=("warning",))
+def checkpoints_want_a_choice(lab: Lab) -> None:
+    """Leaving use_reentrant out warns and works, in checkpoint and checkpoint_sequential; stating it does
+    not warn.
+    """
+    x = lab.integers(3, requires_grad=True)
+    layers = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.ReLU())
+    lab.warns("checkpoint", lambda: checkpoint(torch.sin, x), match="use_reentrant")
+    lab.warns("checkpoint_sequential", lambda: checkpoint_sequential(layers, 2, x), match="use_reentrant")
+    for reentrant in (True, False):
+        lab.silent(f"checkpoint with {reentrant}", lambda: checkpoint(torch.sin, x, use_reentrant=reentrant))
+        lab.silent(
+            f"checkpoint_sequential with {reentrant}",
+            lambda: checkpoint_sequential(layers, 2, x, use_reentrant=reentrant),
+        )
+    torch.relu(x).sum().backward()
+    lab.same("gradient", x.grad)

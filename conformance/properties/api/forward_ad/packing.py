@@ -1,0 +1,97 @@
+"""Memory, versions and graphs that make_dual and unpack_dual share."""
+
+from __future__ import annotations
+
+import torch
+import torch.autograd.forward_ad as forward
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("forward-ad", sees=("value", "alias"))
+def memory_of_duals(lab: Lab) -> None:
+    """A dual shares memory and version with its primal, its tangent is the one that was given, and a write to
+    either is seen by the dual alone, not by tensors that are no duals.
+    """
+    x, t = lab.integers(2, low=1), lab.integers(2, low=1)
+    with forward.dual_level():
+        dual = forward.make_dual(x, t)
+        lab.shares("primal and dual", x, dual)
+        primal, tangent = forward.unpack_dual(dual)
+        lab.shares("primal and what was unpacked", x, primal)
+        lab.shares("tangent and what was unpacked", t, tangent)
+        x.add_(1)
+        lab.same("versions", [x._version == dual._version, x._version == primal._version])
+        dual *= 2
+        lab.same("after the dual was doubled", [x, t, *forward.unpack_dual(dual)])
+        lab.holds("the primal has no tangent", forward.unpack_dual(x).tangent is None)
+        primal, tangent = forward.unpack_dual(dual)
+        lab.holds("nor has what was unpacked", forward.unpack_dual(primal).tangent is None)
+        lab.holds("a tangent has none", forward.unpack_dual(tangent).tangent is None)
+        primal *= 3
+        lab.same("after the unpacked primal was tripled", [*forward.unpack_dual(dual)])
+        tangent *= 5
+        lab.same("after the unpacked tangent was written", [*forward.unpack_dual(dual)])
+        view = lab.integers(2, 2).t()
+        for name, write in {
+            "sum": lambda into, d: into.add_(d),
+            "product": lambda into, d: into.mul_(d),
+            "copy": lambda into, d: into.copy_(d),
+        }.items():
+            base = lab.integers(2, 2)
+            view = base.t()
+            write(view, forward.make_dual(lab.integers(2, 2), lab.integers(2, 2)))
+            view *= 2
+            lab.same(f"base of a view written by {name}", [*forward.unpack_dual(base)])
+
+
+@behaviour("forward-ad", sees=("value",))
+def graphs_of_duals(lab: Lab) -> None:
+    """Gradients go from what was unpacked to the primal and the tangent that were packed, each to its own; a
+    dual that was detached, in place too, has no tangent.
+    """
+    x, t = lab.integers(2, requires_grad=True), lab.integers(2, requires_grad=True)
+    with forward.dual_level():
+        dual = forward.make_dual(x, t)
+        primal, tangent = forward.unpack_dual(dual)
+        for name, part in {"primal": primal, "tangent": tangent}.items():
+            gradients = torch.autograd.grad((part * 2).sum(), (x, t), allow_unused=True)
+            lab.same(f"gradients of the {name}", list(gradients))
+        with torch.no_grad():
+            primal, tangent = forward.unpack_dual(dual * 3)
+        lab.same("under no_grad", [primal, tangent, primal.requires_grad, tangent.requires_grad])
+        copied = dual.clone()
+        copied.detach_()
+        primal, tangent = forward.unpack_dual(copied * 2)
+        lab.same("detached in place", [primal, tangent, primal.requires_grad])
+    with torch.inference_mode():
+        plain, other = torch.ones(2, device=lab.device), torch.ones(2, device=lab.device)
+        with forward.dual_level():
+            dual = forward.make_dual(plain, other)
+            dual += 1
+            lab.expect("in inference mode the primal is written through", plain, [2.0, 2.0])
+
+
+@behaviour("forward-ad", sees=("value", "error"))
+def primals_within_larger_memory(lab: Lab) -> None:
+    """A primal that is part of a larger tensor takes a tangent of its own size, and may be viewed beyond that
+    size with as_strided.
+    """
+    whole, t = lab.integers(5), lab.integers(4)
+    with forward.dual_level():
+        dual = forward.make_dual(whole[:4], t)
+        before = t.clone()
+        tangent = forward.unpack_dual(dual).tangent
+        lab.same("tangent", tangent)
+        tangent *= 2
+        lab.same("the tangent that was given", [t, before])
+        strided = forward.unpack_dual(dual.as_strided((5,), (1,), 0))
+        lab.same("all of the memory", strided.primal)
+        lab.same("its tangent, within that of the primal", strided.tangent[:4])
+        lab.raises(
+            "an operator without a derivative",
+            lambda: torch.igamma(dual.abs() + 1, dual.abs() + 1),
+            NotImplementedError,
+            match="forward AD",
+        )

@@ -1,0 +1,46 @@
+"""Pooling that is refused or gives nothing: results of size zero, wrong indices, and wide windows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+
+from conformance.behaviours.behaviour import FLOATS, behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("nn", capabilities=("autograd",), sees=("error",))
+def pooling_to_nothing(lab: Lab) -> None:
+    """Adaptive and fractional pooling to a size of zero gives a result without elements; the gradient of the
+    adaptive ones is refused.
+    """
+    call: Any  # of one dimension, of two and of three
+    for name, call, shape, size in (
+        ("mean of a line", F.adaptive_avg_pool1d, (2, 3, 8), (0,)),
+        ("mean of a plane", F.adaptive_avg_pool2d, (2, 3, 8, 8), (0, 2)),
+        ("mean of a volume", F.adaptive_avg_pool3d, (2, 3, 8, 4, 4), (0, 2, 2)),
+        ("maximum of a line", F.adaptive_max_pool1d, (2, 3, 8), (0,)),
+        ("maximum of a plane", F.adaptive_max_pool2d, (2, 3, 8, 8), (0, 2)),
+        ("maximum of a volume", F.adaptive_max_pool3d, (2, 3, 8, 4, 4), (0, 2, 2)),
+    ):
+        x = lab.integers(*shape, requires_grad=True)
+        out = call(x, size)
+        lab.same(f"shape, {name}", (out.shape, out.dtype))
+        lab.raises(f"gradient, {name}", lambda: out.sum().backward(), match="non-zero size")
+    plane, volume = lab.integers(2, 3, 8, 8), lab.integers(2, 3, 8, 4, 4)
+    lab.same("fractional, of a plane", F.fractional_max_pool2d(plane, 2, output_size=(0, 2)).shape)
+    lab.same("fractional, of a volume", F.fractional_max_pool3d(volume, 2, output_size=(0, 2, 2)).shape)
+
+
+@behaviour("nn", dtypes=FLOATS, sees=("value", "error"))
+def wide_windows(lab: Lab) -> None:
+    """A pooling window as wide as its input, or as its padded input, gives the one mean or maximum."""
+    x = lab.integers(1, 2, 60, 60)
+    lab.expect("maximum", F.max_pool2d(x, 60), x.cpu().amax((2, 3), keepdim=True))
+    whole = lab.put([[1.0, 2.0], [3.0, 6.0]], dtype=lab.dtype).repeat(8, 8).view(1, 1, 16, 16)
+    lab.expect("mean", F.avg_pool2d(whole, 16), [[[[3.0]]]])
+    lab.expect("mean over all", F.adaptive_avg_pool2d(whole, 1), [[[[3.0]]]])
+    volume = whole.view(1, 1, 4, 8, 8)
+    lab.expect("maximum of a volume", F.max_pool3d(volume, (4, 8, 8)), [[[[[6.0]]]]])
+    lab.raises("a window wider than its input", lambda: F.max_pool2d(x, 61))

@@ -1,0 +1,149 @@
+"""Pruning by containers, scores and methods of the user's own; pruned modules that are saved; failures."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import nn
+from torch.nn.utils import prune
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._nn import whole
+
+
+@behaviour("nn", sees=("value",))
+def masks_of_pruning_containers(lab: Lab) -> None:
+    """A pruning container applies its latest method to what earlier masks left, along the axis that the
+    method names.
+    """
+    known = lab.put([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
+    before = lab.put([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0]])
+    container = prune.PruningContainer()
+    container._tensor_name = "weight"
+    for name, method, mask in (
+        ("the two smallest", prune.L1Unstructured(amount=2), [[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0]]),
+        ("the smaller row", prune.LnStructured(amount=1, n=2, dim=0), [[0.0] * 4, [1.0, 1.0, 0.0, 1.0]]),
+        (
+            "the smallest column",
+            prune.LnStructured(amount=1, n=2, dim=1),
+            [[0.0, 1.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0]],
+        ),
+    ):
+        method._tensor_name = "weight"
+        container.add_pruning_method(method)
+        lab.expect(name, container.compute_mask(known, before.clone()), mask)
+    lab.same("how many methods", len(container))
+
+
+@behaviour("nn", sees=("value",))
+def pruning_by_scores(lab: Lab) -> None:
+    """Importance scores decide in place of the values what is pruned, in one module and over several; scores
+    that are the values change nothing.
+    """
+    first, second = whole(lab, nn.Linear(4, 2)), whole(lab, nn.Linear(3, 1))
+    first.weight = nn.Parameter(lab.put([[1.0, 2.0, 3.0, 4.0], [-4.0, -3.0, -2.0, -1.0]]))
+    second.weight = nn.Parameter(lab.put([[0.0, 0.125, -2.0]]))
+    prune.global_unstructured(
+        ((first, "weight"), (second, "weight")),
+        pruning_method=prune.L1Unstructured,
+        amount=4,
+        importance_scores={
+            (first, "weight"): lab.put([[4.0, 2.0, 1.0, 3.0], [-3.0, -1.0, -2.0, -4.0]]),
+            (second, "weight"): lab.put([[0.0, 10.0, -0.25]]),
+        },
+    )
+    lab.expect("the first of two", first.weight + 0, [[1.0, 2.0, 0.0, 4.0], [-4.0, 0.0, -2.0, -1.0]])
+    lab.expect("the second", second.weight + 0, [[0.0, 0.125, 0.0]])
+    values = lab.put([[1.0, 2.0, 3.0, 4.0], [-3.0, -1.0, -2.5, -5.0]])
+    before = lab.put([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0]])
+    scores = lab.put([[1.0, 3.0, 2.0, 4.0], [-9.0, -8.0, -7.0, -6.0]])
+    method = prune.L1Unstructured(amount=2)
+    method._tensor_name = "weight"
+    lab.expect(
+        "by other scores",
+        method.prune(values, before, importance_scores=scores),
+        [[0.0, 2.0, 0.0, 0.0], [-3.0, -1.0, 0.0, -5.0]],
+    )
+    lab.same(
+        "by the values and by no scores",
+        [method.prune(values, before, importance_scores=values), method.prune(values, before)],
+    )
+
+
+@behaviour("nn", capabilities=("serialization",), sees=("value", "error"))
+def pruned_modules_saved(lab: Lab) -> None:
+    """A pruned module, or its state dict, keeps original and mask through pickle and torch.save, and loads
+    into a module that is pruned too.
+    """
+    x = lab.integers(3, 4)
+    model = nn.Sequential(whole(lab, nn.Linear(4, 3)), nn.ReLU(), whole(lab, nn.Linear(3, 1)))
+    lab.same("names before", sorted(model.state_dict()))
+    values = torch.arange(-6.0, 6.0, device=lab.device).view(3, 4)
+    model[0].weight = nn.Parameter(values)
+    prune.l1_unstructured(model[0], "weight", amount=0.75)
+    lab.same("names of a pruned one", sorted(model.state_dict()))
+    result = model(x)
+    lab.same("result", result)
+    buffer = io.BytesIO()
+    torch.save(model, buffer)
+    buffer.seek(0)
+    loaded = torch.load(buffer, weights_only=False)
+    for name, copied in {"saved": loaded, "pickled": pickle.loads(pickle.dumps(model))}.items():
+        lab.same(f"{name}: names", sorted(copied.state_dict()))
+        lab.same(f"{name}: weight and result", [copied[0].weight, copied(x)])
+    other = nn.Sequential(whole(lab, nn.Linear(4, 3)), nn.ReLU(), whole(lab, nn.Linear(3, 1)))
+    lab.raises(
+        "a pruned state in a plain module",
+        lambda: other.load_state_dict(model.state_dict()),
+        match="weight_mask",
+    )
+    prune.identity(other[0], "weight")
+    buffer = io.BytesIO()
+    torch.save(model.state_dict(), buffer)
+    buffer.seek(0)
+    other.load_state_dict(torch.load(buffer, weights_only=True))
+    lab.same("a state in a pruned module", [other[0].weight_orig, other[0].weight_mask, other(x)])
+
+
+@behaviour("nn", capabilities=("autograd",), sees=("value", "error"))
+def pruning_methods_of_ones_own(lab: Lab) -> None:
+    """A mask of ones from any method changes neither results nor gradients; a method that fails leaves the
+    module as it was.
+    """
+    x = lab.integers(2, 4)
+
+    class Nothing(prune.BasePruningMethod):
+        PRUNING_TYPE = "unstructured"
+
+        def compute_mask(self, t: torch.Tensor, default_mask: torch.Tensor) -> torch.Tensor:
+            return torch.ones_like(t)
+
+    module = whole(lab, nn.Linear(4, 3))
+    plain = module(x)
+    plain.sum().backward()
+    before: list[Any] = [plain.detach(), module.weight.grad, module.bias.grad]
+    module.zero_grad()
+    Nothing.apply(module, "weight")
+    pruned = module(x)
+    pruned.sum().backward()
+    lab.same("results and gradients before", before)
+    lab.same("results and gradients after", [pruned, module.weight_orig.grad, module.bias.grad])
+    lab.holds("calling it twice gives the same", torch.equal(module(x), module(x)))
+    for make in (lambda: whole(lab, nn.Linear(4, 3)), lambda: whole(lab, nn.Conv1d(2, 2, 2))):
+        for name in ("weight", "bias"):
+            whole_one = make()
+            broken = mock.patch.object(prune.L1Unstructured, "compute_mask", side_effect=KeyError("no mask"))
+            with broken:
+                lab.raises(
+                    f"a failing method for {name}",
+                    lambda: prune.l1_unstructured(whole_one, name, amount=0.5),
+                    KeyError,
+                    match="no mask",
+                )
+            lab.same(f"names after it for {name}", sorted(whole_one.state_dict()))
+            lab.holds(f"{name} is a parameter", isinstance(getattr(whole_one, name), nn.Parameter))
