@@ -540,9 +540,6 @@ def exported_function(
     return aot_export_joint_simple(function, tuple(inputs), trace_joint=joint)
 
 
-def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real") -> Any:
-
-
 def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real", closures: bool = False) -> Any:
     """Return the graph module of the operators that a function calls on inputs.
 
@@ -561,29 +558,6 @@ def writing_operators(graph: Any) -> list[str]:
     targets = (node.target for module in modules for node in module.graph.nodes)
     schemas = (getattr(target, "_schema", None) for target in targets)
     return [schema.name for schema in schemas if schema is not None and schema.is_mutable]
-
-
-def within_memory_budget(
-    function: Callable[..., Any], budget: float, *, profile: bool = False
-) -> Callable[..., Any]:
-    """Return a compiled function that keeps for its backward at most a share of what it would else keep.
-
-    What to compute again is chosen by operations counted, or with ``profile`` by time measured.
-    """
-    from torch._functorch import config
-
-    reset_dynamo()
-    compiled: Callable[..., Any] = torch.compile(function, backend="aot_eager_decomp_partition")
-    settings: dict[str, Any] = {"activation_memory_budget": budget}
-    if profile:
-        settings["activation_memory_budget_runtime_estimator"] = "profile"
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with config.patch(settings):
-            return compiled(*args, **kwargs)
-
-    return call
 
 
 def open_graph_of(function: Callable[..., Any], *inputs: Any) -> Any:

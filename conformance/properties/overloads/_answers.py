@@ -74,7 +74,9 @@ class Comparison(enum.Enum):
 
 #: Overloads that read memory by their arguments without a look at them, as their callers have looked: torch's
 #: own kernels end the process for other shapes and options than those callers pass.
-_TRUSTING = re.compile(r"_chunk_cat|_pdist|\w*batch_norm|_embedding_bag|_segment_reduce|_fft_|\w*_backward")
+_TRUSTING = re.compile(
+    r"_chunk_cat|_pdist|\w*batch_norm|_embedding_bag|_segment_reduce|_fft_|\w*_backward|lu_unpack"
+)
 
 
 #: Operators whose tolerance holds for all options of an overload, if that of the first one does not.

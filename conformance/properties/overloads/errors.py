@@ -108,6 +108,10 @@ def far_dimensions(found: Answer) -> Iterator[Sample]:
             yield with_argument(found, argument.name, [_FAR])
 
 
+def _names_far_dimension(found: Answer, sample: Sample) -> bool:
+    return all(one is other for one, other in zip(sample.tensors(), found.sample.tensors(), strict=True))
+
+
 def other_sizes(found: Answer) -> Iterator[Sample]:
     """Yield the call with one tensor after the other in another size."""
     for place, tensor in enumerate(found.sample.tensors()[:_TENSORS]):
@@ -132,7 +136,9 @@ def refused(
     if copy is None:
         return
     outcome = run(target, *_call(found, found.subject.info, form, copy, target.device, out))
-    kinds = next((kind for kind in _ERRORS if isinstance(due, kind)), Exception)
+    kinds: tuple[type[Exception], ...] = (next((k for k in _ERRORS if isinstance(due, k)), Exception),)
+    if out is None and _names_far_dimension(found, sample):  # an IndexError by documentation
+        kinds = (*kinds, IndexError)
     got = "is accepted" if outcome.error is None else f"raises {one_line(outcome.error)}"
     text = f"the {form} on ({sample.describe()}) {got}; on the CPU: {one_line(due)}"
     fact(recorder, isinstance(outcome.error, kinds), Kind.ERROR_TYPE, text, sample=found.sample.index)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.aot import budgets, exports, functions, modules
+from conformance.properties.api.aot import exports, functions, modules
 from tests.planted.api.faults import NAMED
 from tests.planted.api.faults_control_flow import bent
 
@@ -114,18 +114,3 @@ for name in (
     "exported-functions-refuse",
 ):
     NAMED[name] = wrong_exports
-
-
-@contextlib.contextmanager
-def wrong_budgets(lab: Lab) -> Iterator[None]:
-    """Functions with a memory budget give wrong results on the device's side."""
-    budgeted = budgets.budgeted
-    budgets.budgeted = lambda *args, **options: bent(budgeted(*args, **options))
-    try:
-        yield
-    finally:
-        budgets.budgeted = budgeted
-
-
-NAMED["budgets-bound-what-is-kept"] = wrong_budgets
-NAMED["budgets-with-checkpoints"] = wrong_budgets

@@ -111,7 +111,7 @@ for name in (
     "graphs-of-loops",
     "graphs-of-nested-cond",
     "graphs-of-nested-loops",
-    "graphs-with-open-sizes",
+    "control-flow-with-open-sizes",
     "graphs-of-closures",
     "graphs-with-gradients",
     "writes-inside-are-kept-inside",

@@ -64,7 +64,7 @@ class Pair(torch.Tensor):
 class Noted(torch.Tensor):
     """A tensor with a number that every result keeps."""
 
-    inner: torch.Tensor
+    inner: torch.Tensor  # type: ignore[assignment]
     note: int
 
     @staticmethod

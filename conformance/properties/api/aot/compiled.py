@@ -132,7 +132,7 @@ def compiled_with_saved_tensor_hooks(lab: Lab) -> None:
         @staticmethod
         def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
             (a,) = ctx.saved_tensors
-            return grad + a
+            return grad + a  # type: ignore[no-any-return]
 
     made = functions.compiled(lambda a: Keeps.apply((a * 2).relu()), fullgraph=True)
     for name, (pack, unpack) in hooks.items():

@@ -27,27 +27,27 @@ def aot_exchanges_storage(lab: Lab) -> None:
     def exchanged(a: torch.Tensor) -> torch.Tensor:
         b = torch.arange(9, dtype=a.dtype, device=a.device).reshape(3, 3)
         with torch.no_grad():
-            a.set_(b)
+            a.set_(b)  # type: ignore[call-overload]
         return a * b
 
     def there_and_back(a: torch.Tensor) -> torch.Tensor:
         b = torch.arange(9, dtype=a.dtype, device=a.device)
         old = torch.ops.aten.alias.default(a)
         with torch.no_grad():
-            a.set_(b)
+            a.set_(b)  # type: ignore[call-overload]
             a.set_(old)
         return a + b.reshape(3, 3)
 
     def written_after(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
-            a.set_(b)
+            a.set_(b)  # type: ignore[call-overload]
             b.mul_(2)
         return a + b
 
     def part(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         one, other = a * 2, b * 2
         row = other[1].view(3, 1)
-        one.set_(row)
+        one.set_(row)  # type: ignore[call-overload]
         one.view(-1).mul_(2)
         return one * row + other
 
@@ -74,7 +74,7 @@ def aot_exchanges_storage(lab: Lab) -> None:
     def resized_and_set(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
             torch.ops.inductor.resize_storage_bytes_(a, 0)
-            a.set_(torch.ones(2, device=a.device))
+            a.set_(torch.ones(2, device=a.device))  # type: ignore[call-overload]
         return b + 1
 
     for gradients in (False, True):
@@ -93,13 +93,13 @@ def aot_exchanges_storage(lab: Lab) -> None:
     def bad(a: torch.Tensor) -> torch.Tensor:
         view, b = a.view(-1), torch.ones(3, 3, requires_grad=True, device=a.device)
         with torch.no_grad():
-            a.set_(b)
+            a.set_(b)  # type: ignore[call-overload]
             view.mul_(2)
         return a + b
 
     def banned(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
-            a.set_(b)
+            a.set_(b)  # type: ignore[call-overload]
         a.mul_(2)
         return a + b
 

@@ -29,7 +29,7 @@ def lowered(module: nn.Module, inputs: Sequence[torch.Tensor]) -> Callable[..., 
 
 def graph_of(function: Callable[..., Any], *inputs: torch.Tensor) -> Callable[..., Any]:
     """The graph of a function with open sizes, its parameters kept as they are; tests break it here."""
-    return torch_private.open_graph_of(function, *inputs)
+    return torch_private.open_graph_of(function, *inputs)  # type: ignore[no-any-return]
 
 
 class Counted(nn.Module):
@@ -191,9 +191,13 @@ def aot_lowers_modules(lab: Lab) -> None:
             ("upsample", Larger(), (image,), False),
         ):
             like = [t.clone().requires_grad_(gradients) for t in inputs]
-            call = lowered(module, change(like))  # type: ignore[operator]
+            call = lowered(module, change(like))
             shown = walk(
-                copy.deepcopy(module), lambda m, call=call: call, *inputs, gradients=gradients, calls=1
+                copy.deepcopy(module),
+                lambda m, call=call: call,  # type: ignore[misc]
+                *inputs,
+                gradients=gradients,
+                calls=1,
             )
             due = walk(copy.deepcopy(module), lambda m: m, *inputs, gradients=gradients, calls=1)
             lab.close(f"{name}, {word}", shown[:1])
@@ -202,13 +206,13 @@ def aot_lowers_modules(lab: Lab) -> None:
         def fresh(*flags: bool) -> list[torch.Tensor]:
             return [t.clone().requires_grad_(flag).clone() for t, flag in zip((x, x + 1), flags, strict=True)]
 
-        call = lowered(Turns(), change(fresh(True, True)))  # type: ignore[operator]
+        call = lowered(Turns(), change(fresh(True, True)))
         one, other = fresh(True, True)
         lab.same(f"two, {word}", call(one, other)[0].detach())
         lab.same(f"their sizes, {word}", [list(one.shape), list(other.shape)])
         for flags in ((True, True), (True, False)):
             leaves = [t.requires_grad_(flag) for t, flag in zip((x.clone(), x + 1), flags, strict=True)]
-            result = lowered(Added(), change([x.clone().requires_grad_(), (x + 1).requires_grad_()]))(*leaves)  # type: ignore[operator]
+            result = lowered(Added(), change([x.clone().requires_grad_(), (x + 1).requires_grad_()]))(*leaves)
             result[0].sum().backward()
             lab.same(f"added, {flags}, {word}", [result[0].detach(), leaves[0].grad])
 

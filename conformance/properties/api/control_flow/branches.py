@@ -236,7 +236,7 @@ def cond_under_vmap(lab: Lab) -> None:
                 pred, lambda b: (b + shared, b - shared), lambda b: (b * 2, b - 10), (a,)
             )
         )(x)
-        due = [x + shared, x - shared] if value else [x * 2, x - 10]
+        due = [x + shared, x - shared] if value else [x * 2, x - 10]  # type: ignore[assignment]
         for place, (result, expected) in enumerate(zip(pairs, due, strict=True)):
             lab.expect(f"result {place} of two, {value}", result, expected.cpu())
     lab.same("twice", torch.vmap(torch.vmap(one))(torch.stack([x, y])))

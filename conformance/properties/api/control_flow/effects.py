@@ -48,10 +48,10 @@ def writes_of_branches_are_refused(lab: Lab) -> None:
         def run(p: torch.Tensor, a: torch.Tensor, yes: Any = yes, no: Any = no) -> Any:
             return branches.choose(p, yes, no, (a,))
 
-        lab.raises(name, lambda run=run: run(pred, x), *ERRORS)
+        lab.raises(name, lambda run=run: run(pred, x), *ERRORS)  # type: ignore[misc]
         lab.raises(
             f"{name}, in a graph",
-            lambda run=run: graphs.traced(functionalize(run), pred, x, sizes="symbolic"),
+            lambda run=run: graphs.traced(functionalize(run), pred, x, sizes="symbolic"),  # type: ignore[misc]
             *ERRORS,
         )
 

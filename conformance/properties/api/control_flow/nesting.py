@@ -143,7 +143,7 @@ def graphs_of_nested_loops(lab: Lab) -> None:
 
 
 @behaviour("control-flow", level="full", sees=())
-def graphs_with_open_sizes(lab: Lab) -> None:
+def control_flow_with_open_sizes(lab: Lab) -> None:
     """A graph traced with open sizes takes the branch that each call's own size or count asks for, and serves
     trees of inputs of other sizes.
     """

@@ -39,7 +39,7 @@ def associative_scan_combines(lab: Lab) -> None:
     pred = lab.put(True)
 
     def cleared(value: torch.Tensor) -> torch.Tensor:
-        return value * tree["scale"][0] * tree["by"]  # type: ignore[index,operator]
+        return value * tree["scale"][0] * tree["by"]  # type: ignore[index, no-any-return]
 
     def in_a_loop(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         total = torch.zeros_like(a)
@@ -51,7 +51,7 @@ def associative_scan_combines(lab: Lab) -> None:
         return torch.maximum(a, b.amax(-1, keepdim=True).expand(b.shape))
 
     def second_scan(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return a + b + combined(torch.add, a * 0, -1)
+        return a + b + combined(torch.add, a * 0, -1)  # type: ignore[no-any-return]
 
     # Each is associative: sums or maxima, to which what is closed over adds nothing but a factor of 0 or 1.
     functions: dict[str, Callable[..., Any]] = {

@@ -104,7 +104,7 @@ def loops_differentiate_parts(lab: Lab) -> None:
 
     result = map_over(listed, [[a, b], a * a], y)
     due = [[a * b], a * a * y]
-    compare(lab, "map of nested lists", [result[0][0], result[1]], [due[0][0], due[1]], [a, b])
+    compare(lab, "map of nested lists", [result[0][0], result[1]], [due[0][0], due[1]], [a, b])  # type: ignore[index]
     compare(
         lab,
         "map with a result that needs none",

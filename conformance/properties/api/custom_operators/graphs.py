@@ -35,7 +35,7 @@ def graphs_of_operators(lab: Lab) -> None:
         return x.new_empty((size, x.dim()), dtype=torch.int64)
 
     def by_size(x: torch.Tensor) -> torch.Tensor:
-        return reshaped(x, [x.shape[1], x.shape[0]]) * 2
+        return reshaped(x, [x.shape[1], x.shape[0]]) * 2  # type: ignore[no-any-return]
 
     x, y = lab.integers(2, 3), lab.integers(4, 3)
     for sizes in ("real", "fake", "symbolic"):

@@ -84,8 +84,8 @@ def overrides_are_asked_in_order(lab: Lab) -> None:
         lab.same(f"{name}: one", [function(base, x), function(x, base)])
         lab.same(f"{name}: a subclass", [function(base, later), function(later, base)])
         lab.same(f"{name}: after one that declines", [function(declines, base), function(base, declines)])
-        lab.raises(f"{name}: all decline", lambda f=function: f(declines, x), TypeError)
-        lab.raises(f"{name}: an error", lambda f=function: f(x, fails), LookupError)
+        lab.raises(f"{name}: all decline", lambda f=function: f(declines, x), TypeError)  # type: ignore[misc]
+        lab.raises(f"{name}: an error", lambda f=function: f(x, fails), LookupError)  # type: ignore[misc]
     lab.same("one argument", [torch.mean(base), functional.relu(base), torch.autograd.grad(base, base)])
     lab.same("a parameter beside", torch.add(torch.nn.Parameter(lab.integers(2, 2)), base))
     lab.same("linear", [functional.linear(x, base, x), functional.linear(x, x, base)])
@@ -203,7 +203,7 @@ def subclasses_keep_their_class(lab: Lab) -> None:
     lab.same("hashes are those of objects", len({id(one), id(two)}) == len({one, two}))
     with torch._C.DisableTorchFunctionSubclass():
         lab.same("turned off", type(kept + 1).__name__)
-        guard = torch._C._EnableTorchFunction()  # type: ignore[attr-defined]
+        guard = torch._C._EnableTorchFunction()
         lab.same("turned on inside", type(kept + 1).__name__)
         del guard
     view = Kept(x)
@@ -385,11 +385,11 @@ def holders_of_tensors_pass(lab: Lab) -> None:
 
     a, b, c = lab.integers(2, 3), lab.integers(5, 3, 4), lab.integers(2, 4)
     held: list[Any] = [Held(a), Held(b), Held(c)]
-    lab.same("einsum", torch.einsum("ik,jkl,il->ij", *held).inner)  # type: ignore[attr-defined]
-    lab.same("einsum of a list", torch.einsum("ik,jkl,il->ij", held).inner)  # type: ignore[attr-defined]
+    lab.same("einsum", torch.einsum("ik,jkl,il->ij", *held).inner)
+    lab.same("einsum of a list", torch.einsum("ik,jkl,il->ij", held).inner)
     x, y = lab.floats(3), lab.floats(1)
     for word, other in (("held", Held(y)), ("plain", y)):
-        first, second = broadcast_all(Held(x), other)
+        first, second = broadcast_all(Held(x), other)  # type: ignore[arg-type]
         lab.same(f"broadcast, {word}", [first.inner, second.inner])
     model = lab.to(torch.nn.RNN(4, 2))
     with torch.no_grad():
