@@ -40,6 +40,13 @@ _SEES: Mapping[str, Sequence[str]] = {
     "no_host_wait": ("host-waits", "query-waits"),
     "event_timing": ("time-zero", "time-negative", "time-in-microseconds"),
     "record_stream": ("memory-not-held",),
+    "collective-value": (
+        *("collective-last-element", "collective-second-rank", "collective-chunk-dropped", "ranks-rotated"),
+        *("collective-stale", "collective-input-changed", "reduction-wrong", "average-twice"),
+        "root-off-by-one",
+    ),
+    "collective-handles": ("work-not-awaited",),
+    "collective-groups": ("barrier-dropped", "collective-error-missing", "collective-error-type"),
     "autocast": ("cast-missing", "cast-to-other-dtype", "cast-stale"),
 }
 SEES: Mapping[str, str] = {kind: name for name, group in _SEES.items() for kind in group}

@@ -103,7 +103,7 @@ class Worker:
         return result, *self._observed()
 
     def _observed(self) -> tuple[list[int], list[int]]:
-        """Return what all planters have seen, flat, with the numbers of faults and places among all of them."""
+        """Return what all planters have seen, flat, with numbers among the faults and places of all."""
         met: list[int] = []
         calls: list[int] = []
         faults = places = 0

@@ -10,6 +10,10 @@ import torch
 from conformance.power.planters.calls import Call, Function, Functions, Kind
 from conformance.target.target import Target
 
+# Themselves, not what may replace them.
+_device, _set_device = torch.accelerator.current_device_index, torch.accelerator.set_device_index
+_stream, _set_stream = torch.accelerator.current_stream, torch.accelerator.set_stream
+
 
 def _is_number(call: Call) -> bool:
     value = _first(call)
@@ -52,13 +56,13 @@ def _lose(call: Call) -> bool:
 
 def _leave_state(call: Call) -> bool:
     """Make the call, and put the current device and stream back to what they were."""
-    device, stream = torch.accelerator.current_device_index(), torch.accelerator.current_stream()
+    device, stream = _device(), _stream()
     call.perform()
-    changed = torch.accelerator.current_device_index() != device
+    changed = _device() != device
     if changed:
-        torch.accelerator.set_device_index(device)
-    if torch.accelerator.current_stream() != stream:
-        torch.accelerator.set_stream(stream)
+        _set_device(device)
+    if _stream() != stream:
+        _set_stream(stream)
         changed = True
     return changed
 
@@ -232,20 +236,32 @@ def of(target: Target) -> Functions:
     functions: dict[str, Function] = {}
     allowed: dict[str, tuple[str, ...]] = {}
     module = torch.get_device_module(target.device)
-    several = torch.accelerator.device_count()
+    several = _has_two_devices()
     for word, owner, rules in (("module", module, _MODULE), ("accelerator", torch.accelerator, _ACCELERATOR)):
         for name, kinds in rules.items():
-            if name in _OF_SEVERAL and several < 2:
+            if name in _OF_SEVERAL and not several:
                 kinds = tuple(kind for kind in kinds if kind in _ERRORS)
             if callable(getattr(owner, name, None)) and kinds:
                 place = f"{word}::{name}"
                 functions[place], allowed[place] = Function(owner, name), kinds
         for name in _CLASSES:
             owned = getattr(owner, name, None)
-            if name in _OF_SEVERAL and several < 2:
+            if name in _OF_SEVERAL and not several:
                 continue
             if isinstance(owned, type) and hasattr(owned, "__exit__"):
                 for method, kind in zip(("__enter__", "__exit__"), _CONTEXTS, strict=True):
                     place = f"{word}::{name}.{method}"
                     functions[place], allowed[place] = Function(owned, method), (kind,)
     return Functions(functions, allowed, BY_NAME)
+
+
+def _has_two_devices() -> bool:
+    """Return whether this process can make another device the current one."""
+    before = _device()
+    try:
+        _set_device(before + 1)
+    except RuntimeError:
+        return False
+    changed = _device() != before
+    _set_device(before)
+    return changed

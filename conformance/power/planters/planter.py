@@ -23,7 +23,7 @@ class Counts:
 
 @dataclasses.dataclass(frozen=True)
 class Observed:
-    """Conditions that the calls of a result met: faults by index with a dtype's number, and questions about places.
+    """Conditions that the calls of a result met: faults by index with a dtype's number.
 
     ``calls`` are triples of a place's index, a question of :data:`conformance.power.kinds.QUESTIONS` by index
     and a dtype's number.
