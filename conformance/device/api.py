@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -66,6 +66,18 @@ class DeviceApi:
     def synchronize(self) -> None:
         """Wait for the device."""
         self.target.synchronize()
+
+    def waits(self) -> Mapping[str, Callable[[Any, Any], None]]:
+        """Return the ways in which the host waits for a stream, by name; an event is at the stream's end."""
+        ways: dict[str, Callable[[Any, Any], None]] = {
+            "Stream.synchronize": lambda stream, event: stream.synchronize(),
+            "Event.synchronize": lambda stream, event: event.synchronize(),
+            "torch.accelerator.synchronize": lambda stream, event: torch.accelerator.synchronize(),
+        }
+        module = torch.get_device_module(self.target.device)
+        if hasattr(module, "synchronize"):
+            ways["synchronize of the device's module"] = lambda stream, event: module.synchronize()
+        return ways
 
 
 _make: Callable[[Target], DeviceApi] = DeviceApi

@@ -17,6 +17,8 @@ import os
 RANKS = "CONFORMANCE_RANKS"
 #: Names the limit of one result in seconds.
 LIMIT = "CONFORMANCE_LIMIT"
+#: Names a module whose function ``prepare`` each rank calls before it joins.
+PREPARE = "CONFORMANCE_PREPARE"
 #: The limit that all other limits here were chosen for.
 USUAL_LIMIT = 120.0
 

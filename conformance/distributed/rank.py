@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import importlib
 import os
 import signal
 import time
 from multiprocessing.connection import Connection
 from typing import Any
 
+from conformance.distributed import PREPARE
 from conformance.processes import orphan
 
 
@@ -62,6 +64,9 @@ def join(options: argparse.Namespace) -> Any:
     from conformance.errors import UsageError
     from conformance.target import file as target_file
 
+    prepare = os.environ.get(PREPARE)
+    if prepare:
+        importlib.import_module(prepare).prepare()
     target = target_file.load(options.target).target("distributed")
     use(target)
     device = torch.device(target.device)

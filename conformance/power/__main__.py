@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import fnmatch
 import hashlib
 import json
 import sys
@@ -42,7 +43,12 @@ def main() -> int:
     parser.add_argument(
         "--count", type=int, default=COUNT, metavar="N", help="mutants (default: %(default)s)"
     )
-    parser.add_argument("--place", action="append", metavar="OVERLOAD", help="only mutants there; repeatable")
+    parser.add_argument(
+        "--place",
+        action="append",
+        metavar="PLACE",
+        help="only mutants there (aten::add.out, module::*); repeatable",
+    )
     parser.add_argument(
         "-k", dest="select", metavar="EXPR", help="only these results, as 'conformance run -k'"
     )
@@ -99,9 +105,13 @@ def _run(options: argparse.Namespace) -> int:
         print(f"{len(learned.lessons)} results, {time.monotonic() - started:.0f} s", flush=True)
         faults = learned.faults
         if options.place:
-            faults = [name for name in faults if Fault.parse(name).place in options.place]
+            faults = [
+                name
+                for name in faults
+                if any(fnmatch.fnmatchcase(Fault.parse(name).place, one) for one in options.place)
+            ]
             if not faults:
-                raise UsageError(f"the device has no kernel for {' or '.join(options.place)}")
+                raise UsageError(f"no fault can be planted at {' or '.join(options.place)}")
         calls = reach(learned, [], 0).calls
         mutants = [catalogue.confined(fault, calls) for fault in catalogue.draw(faults, options.count)]
         mutants = list(dict.fromkeys([*mutants, *historical.mutants(faults)]))

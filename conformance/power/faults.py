@@ -8,12 +8,12 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Fault:
-    """A fault as the interposer plants it.
+    """A fault as a planter plants it.
 
-    ``place`` is an overload as torch writes it (``aten::add.Tensor``); ``kind`` one of
-    :data:`conformance.power.kinds.KINDS`; ``position`` the argument or the result that the fault concerns;
-    ``value`` a size, a rank or a number of calls; ``dtype`` the dtype of the first tensor among the arguments
-    to which the fault is confined, None for every dtype.
+    ``place`` is an overload as torch writes it (``aten::add.Tensor``), or a place of another family
+    (``module::set_device``); ``kind`` one of :data:`conformance.power.planters.KINDS`; ``position`` the
+    argument or the result that the fault concerns; ``value`` a size, a rank or a number of calls; ``dtype``
+    the dtype of the first tensor among the arguments to which the fault is confined, None for every dtype.
     """
 
     place: str
@@ -32,6 +32,11 @@ class Fault:
         place, kind, position, value, dtype = text.split(" ")
         word = dtype.removeprefix("@")
         return Fault(place, kind, int(position), int(value), None if word == "any" else word)
+
+    @property
+    def is_of_kernel(self) -> bool:
+        """True if the place is the kernel of an overload."""
+        return self.place.startswith("aten::")
 
     def anywhere(self) -> Fault:
         """Return the same fault without a dtype."""

@@ -39,6 +39,36 @@ class Interposer(Protocol):
     def deactivate(self) -> tuple[int, int]:
         """End the planted fault; return in how many calls its condition held, and how many it changed."""
 
+    def install_guard(self, device: str, faults: list[tuple[str, str]]) -> None:
+        """Stand before the guard of a device, for good; a fault is an index into ``faults``."""
+
+    def observe_guard(self, on: bool) -> None:
+        """Begin or end looking for conditions of the guard's faults."""
+
+    def take_met_of_guard(self) -> list[int]:
+        """Return the guard's faults whose conditions were met since the last call."""
+
+    def activate_guard(self, fault: int) -> None:
+        """Plant a fault of the guard."""
+
+    def deactivate_guard(self) -> int:
+        """End the planted fault of the guard; return how many calls it changed."""
+
+    def install_autocast(self, key: str, device: str, names: list[str]) -> None:
+        """Stand before the kernels of overloads under the key of a device's autocast."""
+
+    def observe_autocast(self, on: bool) -> None:
+        """Begin or end looking for conditions of autocast's faults."""
+
+    def take_met_of_autocast(self) -> list[tuple[int, str]]:
+        """Return place and kind of the conditions met since the last call; no kind for a call."""
+
+    def activate_autocast(self, place: int, kind: str) -> None:
+        """Plant a fault of autocast."""
+
+    def deactivate_autocast(self) -> tuple[int, int]:
+        """End autocast's fault; return in how many calls its condition held, and how many it changed."""
+
 
 def load(folder: Path) -> Interposer:
     """Build the extension in a folder if it is not there yet, and load it; needs ninja and a C++ compiler."""

@@ -49,6 +49,7 @@ KINDS: Mapping[str, str] = {
     "write-lost": "what should be written is not",
     "write-partial": "the second half is not written",
     "write-astray": "an element beside the written tensor is overwritten",
+    "host-not-awaited": "a copy to the host does not wait for work in progress",
     "out-not-resized": "an empty out= stays empty",
     "stale-result": "the result of the call before with the same sizes is returned",
     "flaky": "one call in some is wrong in its last element",
@@ -82,6 +83,11 @@ _PLACES = re.compile(
     r"ind(ices|ex)|target$|offset|bag_size|maximum_indices|.*mask$|lengths|pivots|condition|sorter"
 )
 
+#: Operators that write an argument although their schema does not say so, with its position.
+_WRITES_UNSAID = {"aten::_copy_from": 1}
+#: Operators that copy between devices.
+_COPIES = ("aten::copy_", "aten::_copy_from")
+
 #: What is learned of the calls of a place besides conditions, in the order of the interposer's numbers.
 QUESTIONS = ("called", "returns-floating", "returns-bool", "takes-int64")
 
@@ -111,6 +117,8 @@ class Shape:
     """The arguments and results of an overload by position, as its schema describes them."""
 
     def __init__(self, schema: Any) -> None:
+        self._name = str(schema.name)
+        self.copies = self._name in _COPIES
         self.arguments = list(schema.arguments)
         self.returns = list(schema.returns)
         types = [str(argument.type) for argument in self.arguments]
@@ -123,14 +131,17 @@ class Shape:
         self.optional = [i for i, text in enumerate(types) if text == "Optional[Tensor]"]
         self.results = [i for i, one in enumerate(self.returns) if str(one.type) == "Tensor"]
         #: Results in memory of their own.
-        self.fresh = [i for i in self.results if self.returns[i].alias_info is None]
         aliased = [i for i in self.results if self.returns[i].alias_info is not None]
         self.views = [i for i in aliased if not self.returns[i].alias_info.is_write]
         self.in_place = [i for i in aliased if self.returns[i].alias_info.is_write]
+        if self._name in _WRITES_UNSAID:
+            self.in_place += self.results
+        self.fresh = [i for i in self.results if i not in self.views + self.in_place]
 
     def _written(self, position: int) -> bool:
         info = self.arguments[position].alias_info
-        return info is not None and info.is_write
+        unsaid = _WRITES_UNSAID.get(self._name) == position
+        return unsaid or (info is not None and info.is_write)
 
     def options(self) -> Iterator[tuple[int, int]]:
         """Arguments that are no tensors and have a neutral value: the position, and that value if the schema
@@ -240,6 +251,8 @@ def _of_memory(shape: Shape, add: _Add, random: bool) -> None:
         if not random:
             add("write-partial", argument)
         add("write-astray", argument)
+        if shape.copies:
+            add("host-not-awaited", argument)
         if shape.arguments[argument].kwarg_only:
             add("out-not-resized", argument)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from conformance.model.vocabulary import LEVELS
-from conformance.power import excuses, historical, kinds
+from conformance.power import excuses, historical, planters
 from conformance.power.campaign import Fate, Outcome
 from conformance.power.faults import Fault
 from conformance.power.score import Tally
@@ -27,6 +27,27 @@ _SEES: Mapping[str, Sequence[str]] = {
     "overload-repeats": ("flaky", "leak", "stale-result"),
     "overload-errors": ("error-missing", "error-type"),
     "overload-random": ("generator-frozen", "generator-overlap"),
+    "copying": ("host-not-awaited",),
+    "accelerator": (
+        *("value-off-by-one", "value-stale", "answer-inverted", "setting-lost"),
+        "current-not-set",
+        *("context-not-left", "context-not-entered", "call-error-missing", "call-error-type"),
+        *("default-returned", "stream-not-set", "stream-not-returned", "one-stream", "never-ready"),
+    ),
+    "memory": ("value-zero", "statistics-zero"),
+    "random": ("seed-ignored", "seed-of-32-bits", "state-without-offset"),
+    "event_order": ("on-an-idle-stream", "wait-dropped", "ready-too-early"),
+    "no_host_wait": ("host-waits", "query-waits"),
+    "event_timing": ("time-zero", "time-negative", "time-in-microseconds"),
+    "record_stream": ("memory-not-held",),
+    "collective-value": (
+        *("collective-last-element", "collective-second-rank", "collective-chunk-dropped", "ranks-rotated"),
+        *("collective-stale", "collective-input-changed", "reduction-wrong", "average-twice"),
+        "root-off-by-one",
+    ),
+    "collective-handles": ("work-not-awaited",),
+    "collective-groups": ("barrier-dropped", "collective-error-missing", "collective-error-type"),
+    "autocast": ("cast-missing", "cast-to-other-dtype", "cast-stale"),
 }
 SEES: Mapping[str, str] = {kind: name for name, group in _SEES.items() for kind in group}
 
@@ -62,7 +83,7 @@ def markdown(
         "| kind | counted | full | core | survived | asleep | excused | property that is there to see it |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for kind in kinds.KINDS:
+    for kind in planters.KINDS:
         tally = tallies.get(kind)
         if tally is not None:
             lines.append(
@@ -125,7 +146,8 @@ def _survivors(left: Sequence[Outcome], calls: Mapping[tuple[str, str], Set[str]
     by_kind: dict[str, list[str]] = {}
     for outcome in left:
         fault = Fault.parse(outcome.mutant)
-        if outcome.fate == Fate.SURVIVED.value and excuses.reason(fault, outcome.fate, calls) is None:
+        excused = fault.is_of_kernel and excuses.reason(fault, outcome.fate, calls) is not None
+        if outcome.fate == Fate.SURVIVED.value and not excused:
             words = f"{fault.place} {fault.position} {fault.value} @{fault.dtype or 'any'}"
             by_kind.setdefault(fault.kind, []).append(f"`{words}`")
     for kind, names in sorted(by_kind.items()):

@@ -44,7 +44,7 @@ def count(
             if outcome.fate == Fate.KILLED.value:
                 tally.killed += 1
                 tally.levels[LEVELS[level_of[outcome.killer]] if outcome.killer else LEVELS[-1]] += 1
-            elif excuses.reason(fault, outcome.fate, calls) is not None:
+            elif fault.is_of_kernel and excuses.reason(fault, outcome.fate, calls) is not None:
                 tally.excused += 1
             elif outcome.fate == Fate.SURVIVED.value:
                 tally.survived += 1

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -167,6 +167,13 @@ class Api(DeviceApi):
         for stream in self.streams:
             stream.synchronize()
 
+    def waits(self) -> Mapping[str, Callable[[Any, Any], None]]:
+        return {
+            "Stream.synchronize": lambda stream, event: stream.synchronize(),
+            "Event.synchronize": lambda stream, event: event.synchronize(),
+            "synchronize": lambda stream, event: self.synchronize(),
+        }
+
 
 class StreamGraph(Graph):
     """A graph whose replay is work of the current stream."""
@@ -258,6 +265,40 @@ class Reusing(Api):
 
     def record_stream(self, tensor: torch.Tensor, stream: Any) -> None:
         pass
+
+
+class EagerWaits(Api):
+    """Lets the host wait if a stream is to wait for an event."""
+
+    def stream(self) -> Any:
+        class Blocking(Stream):
+            def wait_event(self, event: Event) -> None:
+                event.synchronize()
+
+        self.streams.append(Blocking(self))
+        return self.streams[-1]
+
+
+class SmallClock(Api):
+    """Measures no time that work takes."""
+
+    def event(self, *, timing: bool = False) -> Any:
+        class Still(Event):
+            def elapsed_time(self, other: Event) -> float:
+                return super().elapsed_time(other) * 0.0
+
+        return Still(self, timing)
+
+
+class WrongUnit(Api):
+    """Measures in microseconds."""
+
+    def event(self, *, timing: bool = False) -> Any:
+        class Micro(Event):
+            def elapsed_time(self, other: Event) -> float:
+                return super().elapsed_time(other) * 1000.0
+
+        return Micro(self, timing)
 
 
 class NeverWaits(Api):

@@ -2,8 +2,10 @@
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -36,6 +38,7 @@ const std::map<std::string, Kind>& kinds() {
       {"write-lost", Kind::kWriteLost},
       {"write-partial", Kind::kWritePartial},
       {"write-astray", Kind::kWriteAstray},
+      {"host-not-awaited", Kind::kHostNotAwaited},
       {"out-not-resized", Kind::kOutNotResized},
       {"stale-result", Kind::kStaleResult},
       {"flaky", Kind::kFlaky},
@@ -83,7 +86,7 @@ bool alters_arguments(Kind kind) {
 }
 
 bool needs_old_values(Kind kind) {
-  return kind == Kind::kWriteLost || kind == Kind::kWritePartial;
+  return kind == Kind::kWriteLost || kind == Kind::kWritePartial || kind == Kind::kHostNotAwaited;
 }
 
 std::optional<at::Tensor> tensor_at(const Stack& values, std::size_t position) {
@@ -256,8 +259,34 @@ Place::Place(const c10::OperatorHandle& handle) : op(handle) {
   for (const c10::Argument& result : schema.returns()) {
     aliases.push_back(result.alias_info() != nullptr);
   }
+  if (op.operator_name().name == "aten::_copy_from") {
+    // torch's schema does not say that it writes.
+    written[1] = writes = aliases[0] = true;
+  }
   is_random = op.hasTag(at::Tag::nondeterministic_seeded);
 }
+
+namespace {
+
+// A copy's option `non_blocking`, its only bool.
+bool is_blocking(const Stack& arguments) {
+  return std::none_of(arguments.begin(), arguments.end(), [](const c10::IValue& value) {
+    return value.isBool() && value.toBool();
+  });
+}
+
+// Whether the current stream of a tensor's device has work to do.
+bool has_pending_work(const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.is_cpu() && !tensor.is_meta()) {
+      const auto* guard = c10::impl::getDeviceGuardImpl(tensor.device().type());
+      return !guard->queryStream(guard->getStream(tensor.device()));
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 struct Call::Facts {
   const Place& place;
@@ -386,6 +415,8 @@ bool Call::meets_before(const Fault& fault) {
       return facts_->elements[position] == 0;
     case Kind::kInputCorrupted:
       return tensor && tensor->numel() != 0 && !is_expanded(*tensor);
+    case Kind::kHostNotAwaited:
+      return tensor && tensor->is_cpu() && is_blocking(facts_->arguments) && has_pending_work(facts_->inputs);
     default:
       return true;
   }
@@ -428,6 +459,7 @@ bool Call::meets_after(const Fault& fault, const Stack& results) {
       }
       return true;
     }
+    case Kind::kHostNotAwaited:
     case Kind::kWriteLost:
     case Kind::kWritePartial: {
       const auto old = facts.old.find(fault.position);
@@ -440,7 +472,7 @@ bool Call::meets_after(const Fault& fault, const Stack& results) {
         return false;
       }
       return facts_->once(fault.kind, fault.position, [&] {
-        if (fault.kind == Kind::kWriteLost) {
+        if (fault.kind != Kind::kWritePartial) {
           return !is_same(old->second, *now);
         }
         const int64_t half = now->numel() / 2;
@@ -714,6 +746,7 @@ void change_result(const Fault& fault, const Stack& arguments, Stack* results, i
 
 void write_otherwise(const Fault& fault, const at::Tensor& old, const at::Tensor& now) {
   switch (fault.kind) {
+    case Kind::kHostNotAwaited:
     case Kind::kWriteLost:
       now.copy_(old);
       return;

@@ -35,6 +35,7 @@ enum class Kind {
   kWriteLost,
   kWritePartial,
   kWriteAstray,
+  kHostNotAwaited,
   kOutNotResized,
   kStaleResult,
   kFlaky,

@@ -11,7 +11,9 @@
 #include <set>
 #include <tuple>
 
+#include "autocast.h"
 #include "fault.h"
+#include "guard.h"
 
 namespace power {
 
@@ -284,4 +286,15 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       "deactivate",
       &power::deactivate,
       "End the active fault; return in how many calls its condition held, and in how many it had an effect.");
+  module.def("install_guard", &power::install_guard, py::arg("device"), py::arg("faults"));
+  module.def("observe_guard", &power::observe_guard, py::arg("on"));
+  module.def("take_met_of_guard", &power::take_met_of_guard);
+  module.def("activate_guard", &power::activate_guard, py::arg("fault"));
+  module.def("deactivate_guard", &power::deactivate_guard);
+  module.def(
+      "install_autocast", &power::install_autocast, py::arg("key"), py::arg("device"), py::arg("names"));
+  module.def("observe_autocast", &power::observe_autocast, py::arg("on"));
+  module.def("take_met_of_autocast", &power::take_met_of_autocast);
+  module.def("activate_autocast", &power::activate_autocast, py::arg("place"), py::arg("kind"));
+  module.def("deactivate_autocast", &power::deactivate_autocast);
 }

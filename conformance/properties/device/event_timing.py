@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from conformance.checking.compare import fact
 from conformance.checking.invocation import attempt
 from conformance.checking.property import register
@@ -12,6 +14,10 @@ from conformance.properties.device._common import about, do, slow, zeros
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
+#: Seconds of work before each event after the first.
+WORK = 0.01
+#: Milliseconds that the work before two events may take at most, as long as the host has not waited longer.
+MOST = 2000.0
 #: Milliseconds by which three measured intervals may fail to add up: a clock may tick once a microsecond.
 RESOLUTION = 0.01
 
@@ -20,8 +26,8 @@ RESOLUTION = 0.01
     "event_timing",
     subject_kind="device",
     statement=(
-        "elapsed_time is not negative and adds up; it raises for events that were not recorded or "
-        "keep no time."
+        "elapsed_time counts milliseconds, is not negative and adds up; it raises for events that were "
+        "not recorded or keep no time."
     ),
     level="full",
     applies=about("Event"),
@@ -39,14 +45,20 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         for event in events:
             event.record(stream)
             x.add_(1)
-            slow(api, recorder, 0.01)
+            slow(api, recorder, WORK)
         api.synchronize()
         pairs = ((0, 1), (1, 2), (0, 2), (2, 0))
         return [float(events[a].elapsed_time(events[b])) for a, b in pairs]
 
+    started = time.perf_counter()
     outcome = do(target, recorder, "measuring time", work)
+    waited = (time.perf_counter() - started) * 1000
     if outcome.ok:
         first, second, both, back = outcome.value
+        least = 1000 * WORK if "delay" in target.hooks else 0.0
+        message = f"elapsed_time gives {both} ms for two pieces of work of {1000 * WORK:g} ms each"
+        fact(recorder, both >= least, Kind.VALUE, f"{message}, which is too little.")
+        fact(recorder, both <= max(waited, MOST), Kind.VALUE, f"{message}; the host waited for {waited} ms.")
         good = min(first, second, both) >= 0
         fact(recorder, good, Kind.VALUE, f"an event after another is {min(first, second, both)} ms later.")
         text = f"{first} ms and {second} ms add up to {both} ms."

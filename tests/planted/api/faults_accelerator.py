@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
+
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.accelerator import _runtime
 from tests.planted.api.faults import NAMED
@@ -32,6 +34,50 @@ class _Stuck(_runtime.ModelRuntime):
         return self.stream()
 
 
+class _HalfSeed(_runtime.ModelRuntime):
+    """Its module forgets the upper half of a seed."""
+
+    def module(self) -> Any:
+        module = super().module()
+        module.manual_seed = lambda seed: torch.random.manual_seed(seed & 0xFFFFFFFF)
+        return module
+
+
+class _FromTheSeed(_runtime.ModelRuntime):
+    """Its module begins anew from the seed of a state."""
+
+    def module(self) -> Any:
+        module = super().module()
+
+        def restore(state: torch.Tensor) -> None:
+            torch.random.set_rng_state(state)
+            torch.random.manual_seed(torch.random.initial_seed())
+
+        module.set_rng_state = restore
+        return module
+
+
+class _Unset(_runtime.ModelRuntime):
+    """Its module does not set a stream."""
+
+    def module(self) -> Any:
+        module = super().module()
+        module.set_stream = lambda stream: None
+        return module
+
+
+class _OneMore(_runtime.ModelRuntime):
+    """Its module counts a byte too many."""
+
+    def memory(self) -> Any:
+        return _runtime.ModelModule(self)
+
+    def module(self) -> Any:
+        module = super().module()
+        module.memory_reserved = lambda: module.size + 1
+        return module
+
+
 def _with(runtime: Callable[[Lab], _runtime.Runtime]) -> Callable[[Lab], Any]:
     @contextlib.contextmanager
     def around(lab: Lab) -> Iterator[None]:
@@ -47,3 +93,7 @@ def _with(runtime: Callable[[Lab], _runtime.Runtime]) -> Callable[[Lab], Any]:
 NAMED["the-accelerator"] = _with(_Nowhere)
 NAMED["guards-of-the-device"] = _with(_Lax)
 NAMED["streams-as-contexts"] = _with(_Stuck)
+NAMED["seeds-by-the-module"] = _with(_HalfSeed)
+NAMED["states-by-the-module"] = _with(_FromTheSeed)
+NAMED["streams-of-the-module"] = _with(_Unset)
+NAMED["memory-by-the-module"] = _with(_OneMore)

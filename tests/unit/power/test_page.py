@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from conformance.errors import UsageError
-from conformance.power import kinds, page, sample, score
+from conformance.model.vocabulary import KINDS
+from conformance.power import page, planters, sample, score
 from conformance.power.campaign import Fate, Outcome
 from conformance.power.learning import Learned
 from conformance.properties.registry import properties
+from conformance.subjects.areas import AREAS
 
 OUTCOMES = [
     Outcome(
@@ -27,8 +29,9 @@ LEARNED = Learned("digest", [], {"bringup": [], "core": ["value/add@int64"], "tr
 
 
 def test_every_kind_has_a_property_that_is_there_to_see_it() -> None:
-    assert set(page.SEES) == set(kinds.KINDS)
-    assert set(page.SEES.values()) <= {entry.name for entry in properties("overload")}
+    assert set(page.SEES) == set(planters.KINDS)
+    known = {entry.name for kind in KINDS for entry in properties(kind)}
+    assert set(page.SEES.values()) <= known | set(AREAS)
 
 
 def test_the_page_gives_the_numbers_and_names_what_was_not_seen() -> None:

@@ -49,6 +49,14 @@ class Runtime:
     def synchronize(self, *device: Any) -> None:
         torch.accelerator.synchronize(*device)
 
+    def module(self) -> Any:
+        """The device's module."""
+        return torch.get_device_module(self.lab.device)
+
+    def memory(self) -> Any:
+        """The functions of torch.accelerator that count memory."""
+        return torch.accelerator
+
 
 class _ModelStream:
     """A stream on which everything is done at once, and which can be made the current one."""
@@ -103,6 +111,45 @@ class _ModelEvent:
         return None
 
 
+class ModelModule:
+    """A device's module: torch's own functions for the host's generator, and memory that never changes."""
+
+    manual_seed = staticmethod(torch.random.manual_seed)
+    seed = staticmethod(torch.random.seed)
+    initial_seed = staticmethod(torch.random.initial_seed)
+    get_rng_state = staticmethod(torch.random.get_rng_state)
+    set_rng_state = staticmethod(torch.random.set_rng_state)
+    #: More than any tensor here.
+    size = 1 << 30
+
+    def __init__(self, runtime: ModelRuntime) -> None:
+        self.runtime = runtime
+
+    def current_stream(self) -> Any:
+        return self.runtime.now
+
+    def set_stream(self, stream: Any) -> None:
+        self.runtime.now = stream
+
+    def stream(self, stream: Any) -> Any:
+        return stream
+
+    def memory_allocated(self) -> int:
+        return self.size
+
+    memory_reserved = max_memory_allocated = max_memory_reserved = memory_allocated
+
+    def get_memory_info(self) -> tuple[int, int]:
+        return 0, self.size
+
+    mem_get_info = get_memory_info
+
+    def empty_cache(self) -> None:
+        return None
+
+    reset_peak_memory_stats = empty_cache
+
+
 class ModelRuntime(Runtime):
     """One device with index 0."""
 
@@ -110,6 +157,13 @@ class ModelRuntime(Runtime):
         super().__init__(lab)
         self.place = 0
         self.now: Any = _ModelStream(self)
+        self.promised = ModelModule(self)
+
+    def module(self) -> Any:
+        return self.promised
+
+    def memory(self) -> Any:
+        return self.promised
 
     def current(self) -> Any:
         return self.lab.device

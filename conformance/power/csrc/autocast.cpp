@@ -1,0 +1,291 @@
+// Stands before the kernels that cast under autocast, and runs one of them wrongly.
+#include "autocast.h"
+
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/boxing/KernelFunction.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+
+namespace power {
+
+namespace {
+
+using Stack = torch::jit::Stack;
+
+struct Cast {
+  Cast(const c10::OperatorHandle& handle, c10::DispatchKey key)
+      : op(handle), original(handle.getComputedKernelForDispatchKey(key)) {
+  }
+  c10::OperatorHandle op;
+  c10::SafeKernelFunction original;
+  c10::RegistrationHandleRAII registration = c10::RegistrationHandleRAII([] {});
+};
+
+std::deque<Cast> g_casts;
+c10::DispatchKey g_key = c10::DispatchKey::Undefined;
+at::DeviceType g_device = at::kCPU;
+std::atomic<bool> g_observing_casts{false};
+std::atomic<const Cast*> g_wrong_cast{nullptr};
+std::mutex g_cast_mutex;
+std::string g_wrong_kind;
+int64_t g_casts_met = 0;
+int64_t g_casts_changed = 0;
+std::set<std::pair<std::size_t, std::string>> g_casts_seen;
+// By address of a weight: what it was when it was first cast.
+std::map<const void*, at::Tensor> g_old_weights;
+
+std::vector<at::ScalarType> dtypes_of(const Stack& values, std::size_t from) {
+  std::vector<at::ScalarType> found;
+  for (std::size_t i = from; i < values.size(); i++) {
+    if (values[i].isTensor() && values[i].toTensor().defined()) {
+      found.push_back(values[i].toTensor().scalar_type());
+    }
+  }
+  return found;
+}
+
+bool is_cast_in_vain(const std::vector<at::ScalarType>& dtypes) {
+  for (const at::ScalarType dtype : dtypes) {
+    if (dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// A leaf that wants a gradient: what torch's cache of casts holds.
+bool is_weight(const c10::IValue& value) {
+  return value.isTensor() && value.toTensor().defined() && value.toTensor().is_leaf() &&
+         value.toTensor().requires_grad() && value.toTensor().scalar_type() == at::kFloat &&
+         value.toTensor().device().type() == g_device;
+}
+
+at::ScalarType other_dtype() {
+  return at::autocast::get_autocast_dtype(g_device) == at::kHalf ? at::kBFloat16 : at::kHalf;
+}
+
+// The dtypes of the results of a call that runs in some state, without a trace of it.
+template <class Run>
+std::vector<at::ScalarType> tried(const Stack& arguments, Run run) {
+  const at::NoGradGuard no_grad;
+  const bool cached = at::autocast::is_autocast_cache_enabled();
+  at::autocast::set_autocast_cache_enabled(false);
+  Stack trial = arguments;
+  try {
+    run(&trial);
+  } catch (const c10::Error&) {
+    trial.clear();
+  }
+  at::autocast::set_autocast_cache_enabled(cached);
+  return dtypes_of(trial, 0);
+}
+
+class Interposed : public c10::OperatorKernel {
+ public:
+  explicit Interposed(const Cast* cast, std::size_t place) : cast_(cast), place_(place) {
+  }
+
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+    const bool observing = g_observing_casts.load(std::memory_order_acquire);
+    const bool wrong = g_wrong_cast.load(std::memory_order_acquire) == cast_;
+    if (!observing && !wrong) {
+      cast_->original.callBoxed(op, keys, stack);
+      return;
+    }
+    const std::size_t count = op.schema().arguments().size();
+    const Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
+    const auto right = [&](Stack* values) { cast_->original.callBoxed(op, keys, values); };
+    const auto uncast = [&](Stack* values) {
+      const c10::impl::ExcludeDispatchKeyGuard guard(g_key);
+      op.callBoxed(values);
+    };
+    const auto otherwise = [&](Stack* values) {
+      const at::ScalarType dtype = at::autocast::get_autocast_dtype(g_device);
+      const bool cached = at::autocast::is_autocast_cache_enabled();
+      at::autocast::set_autocast_cache_enabled(false);
+      at::autocast::set_autocast_dtype(g_device, other_dtype());
+      try {
+        cast_->original.callBoxed(op, keys, values);
+      } catch (...) {
+        at::autocast::set_autocast_dtype(g_device, dtype);
+        at::autocast::set_autocast_cache_enabled(cached);
+        throw;
+      }
+      at::autocast::set_autocast_dtype(g_device, dtype);
+      at::autocast::set_autocast_cache_enabled(cached);
+    };
+    if (observing) {
+      const std::vector<at::ScalarType> due = tried(arguments, right);
+      note("");
+      if (!is_cast_in_vain(due) && due != tried(arguments, uncast)) {
+        note("cast-missing");
+      }
+      if (!is_cast_in_vain(due) && due != tried(arguments, otherwise)) {
+        note("cast-to-other-dtype");
+      }
+      for (const c10::IValue& value : arguments) {
+        if (is_weight(value)) {
+          note("cast-stale");
+        }
+      }
+      right(stack);
+      return;
+    }
+    std::string kind;
+    {
+      const std::lock_guard<std::mutex> lock(g_cast_mutex);
+      kind = g_wrong_kind;
+    }
+    if (kind == "cast-stale") {
+      run_stale(arguments, right, stack);
+      return;
+    }
+    const bool missing = kind == "cast-missing";
+    const std::vector<at::ScalarType> due = tried(arguments, right);
+    const std::vector<at::ScalarType> found =
+        missing ? tried(arguments, uncast) : tried(arguments, otherwise);
+    if (found.empty() || due == found || is_cast_in_vain(due)) {
+      right(stack);
+      return;
+    }
+    count_one(true);
+    if (missing) {
+      uncast(stack);
+    } else {
+      otherwise(stack);
+    }
+  }
+
+ private:
+  void note(const char* kind) const {
+    const std::lock_guard<std::mutex> lock(g_cast_mutex);
+    g_casts_seen.insert({place_, kind});
+  }
+
+  static void count_one(bool effect) {
+    const std::lock_guard<std::mutex> lock(g_cast_mutex);
+    g_casts_met++;
+    g_casts_changed += effect ? 1 : 0;
+  }
+
+  template <class Run>
+  static void run_stale(const Stack& arguments, Run run, Stack* stack) {
+    std::vector<std::pair<at::Tensor, at::Tensor>> swapped;
+    {
+      const at::NoGradGuard no_grad;
+      for (const c10::IValue& value : arguments) {
+        if (!is_weight(value)) {
+          continue;
+        }
+        const at::Tensor weight = value.toTensor();
+        at::Tensor old;
+        {
+          const std::lock_guard<std::mutex> lock(g_cast_mutex);
+          const auto found = g_old_weights.find(weight.unsafeGetTensorImpl());
+          old = found == g_old_weights.end() ? at::Tensor() : found->second;
+        }
+        if (old.defined() && old.sizes() == weight.sizes()) {
+          if (!at::equal(old, weight)) {
+            swapped.emplace_back(weight, old);
+          }
+        } else {
+          const at::Tensor kept = weight.detach().clone();
+          const std::lock_guard<std::mutex> lock(g_cast_mutex);
+          g_old_weights[weight.unsafeGetTensorImpl()] = kept;
+        }
+      }
+    }
+    if (swapped.empty()) {
+      run(stack);
+      return;
+    }
+    count_one(true);
+    // The kernel casts the old values; the weight has its own again when the call has returned.
+    std::vector<at::Tensor> now;
+    for (const auto& [weight, old] : swapped) {
+      const at::Tensor data = weight.detach();
+      now.push_back(data.clone());
+      const_cast<at::Tensor&>(weight).set_data(old.clone());
+    }
+    const bool cached = at::autocast::is_autocast_cache_enabled();
+    at::autocast::set_autocast_cache_enabled(false);
+    const auto restore = [&] {
+      at::autocast::set_autocast_cache_enabled(cached);
+      for (std::size_t i = 0; i < swapped.size(); i++) {
+        swapped[i].first.set_data(now[i]);
+      }
+    };
+    try {
+      run(stack);
+    } catch (...) {
+      restore();
+      throw;
+    }
+    restore();
+  }
+
+  const Cast* cast_;
+  std::size_t place_;
+};
+
+}  // namespace
+
+void install_autocast(const std::string& key,
+                      const std::string& device,
+                      const std::vector<std::string>& names) {
+  g_key = c10::parseDispatchKey(key);
+  g_device = at::Device(device).type();
+  for (const std::string& name : names) {
+    const std::size_t dot = name.find('.');
+    const c10::OperatorName operator_name(name.substr(0, dot),
+                                          dot == std::string::npos ? "" : name.substr(dot + 1));
+    const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(
+        operator_name.name.c_str(), operator_name.overload_name.c_str());
+    g_casts.emplace_back(op, g_key);
+    Cast& cast = g_casts.back();
+    cast.registration = c10::Dispatcher::singleton().registerImpl(
+        operator_name,
+        g_key,
+        c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Interposed>(&cast, g_casts.size() - 1)),
+        std::nullopt,
+        nullptr,
+        "detection power");
+  }
+}
+
+void observe_autocast(bool on) {
+  g_observing_casts.store(on);
+}
+
+std::vector<std::pair<std::size_t, std::string>> take_met_of_autocast() {
+  const std::lock_guard<std::mutex> lock(g_cast_mutex);
+  std::vector<std::pair<std::size_t, std::string>> seen(g_casts_seen.begin(), g_casts_seen.end());
+  g_casts_seen.clear();
+  return seen;
+}
+
+void activate_autocast(std::size_t place, const std::string& kind) {
+  {
+    const std::lock_guard<std::mutex> lock(g_cast_mutex);
+    g_wrong_kind = kind;
+    g_casts_met = g_casts_changed = 0;
+    g_old_weights.clear();
+  }
+  g_wrong_cast.store(&g_casts.at(place));
+}
+
+std::pair<int64_t, int64_t> deactivate_autocast() {
+  g_wrong_cast.store(nullptr);
+  const std::lock_guard<std::mutex> lock(g_cast_mutex);
+  g_old_weights.clear();
+  return {g_casts_met, g_casts_changed};
+}
+
+}  // namespace power

@@ -1,0 +1,53 @@
+"""Faults of autocast: the kernels under the dispatch key of a device's autocast, interposed in C++."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from conformance.power import places
+from conformance.power.faults import Fault
+from conformance.power.interposer import Interposer
+from conformance.power.planters.planter import NO_DTYPE, Counts, Observed, Planter
+
+KINDS: Mapping[str, str] = {
+    "cast-missing": "arguments keep their dtypes",
+    "cast-to-other-dtype": "arguments are cast to the other dtype of 16 bits",
+    "cast-stale": "a weight is cast as it was when it was first cast",
+}
+_PREFIX = "autocast::"
+
+
+class Autocast(Planter):
+    """Plants faults of the kernels that cast; a place is ``autocast::`` before an overload's name."""
+
+    computes = True
+
+    def __init__(self, device: str, key: str, extension: Interposer) -> None:
+        names = places.places(f"Autocast{key}")
+        self.faults = [Fault(_PREFIX + name, kind) for name in names for kind in KINDS]
+        self._numbers = {(fault.place, fault.kind): number for number, fault in enumerate(self.faults)}
+        self._names = names
+        self._interposer = extension
+        extension.install_autocast(f"Autocast{key}", torch.device(device).type, names)
+
+    def observe(self, on: bool) -> None:
+        """Begin or end looking for conditions; each call runs more than once meanwhile."""
+        self._interposer.observe_autocast(on)
+
+    def take_observed(self) -> Observed:
+        """Return what calls met."""
+        seen = self._interposer.take_met_of_autocast()
+        return Observed(
+            [(self._numbers[_PREFIX + self._names[place], kind], NO_DTYPE) for place, kind in seen if kind],
+            [(place, 0, NO_DTYPE) for place, kind in seen if not kind],
+        )
+
+    def arm(self, fault: Fault) -> None:
+        """Plant a fault before a kernel that casts."""
+        self._interposer.activate_autocast(self._names.index(fault.place.removeprefix(_PREFIX)), fault.kind)
+
+    def disarm(self) -> Counts:
+        """Remove the planted fault."""
+        return Counts(*self._interposer.deactivate_autocast())

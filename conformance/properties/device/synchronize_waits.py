@@ -1,0 +1,79 @@
+"""Waiting for the device, a stream or an event means waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from conformance.checking.compare import fact
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.device import api as device_api
+from conformance.device.api import DeviceApi
+from conformance.model.verdicts import Kind
+from conformance.properties.device._common import about, do, slow, zeros
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
+
+
+@register(
+    "synchronize_waits",
+    subject_kind="device",
+    statement=(
+        "Each way to wait for the device, a stream or an event returns when the work before it is done; a "
+        "stream that waits for an event is not done before it, and the host goes on meanwhile."
+    ),
+    level="core",
+    applies=about("Stream"),
+    capabilities=("streams", "events"),
+    modes=("eager",),
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Check the registered statement for a subject in one dtype."""
+    api = device_api.of(target)
+    x = zeros(target)
+    for name, wait in api.waits().items():
+
+        def work(wait: Callable[[Any, Any], None] = wait) -> bool:
+            stream, event = api.stream(), api.event()
+            with api.on(stream):
+                slow(api, recorder)
+                x.add_(1)
+                event.record(stream)
+            wait(stream, event)
+            return bool(event.query())
+
+        outcome = do(target, recorder, name, work)
+        if outcome.ok:
+            fact(recorder, outcome.value, Kind.STATE, f"{name} returns before the work is done.")
+    _check_waiting_stream(target, recorder, api)
+    do(target, recorder, "waiting for the device", api.synchronize)
+
+
+def _check_waiting_stream(target: Target, recorder: Recorder, api: DeviceApi) -> None:
+    after = api.event()
+
+    def work() -> tuple[bool, bool] | None:
+        producer, consumer, event = api.stream(), api.stream(), api.event()
+
+        def wait() -> None:
+            event.record(producer)
+            consumer.wait_event(event)
+            after.record(consumer)
+
+        pending = device_api.pending_after(api, producer, wait)
+        if pending is None:
+            return None
+        with api.on(producer):
+            slow(api, recorder)
+        wait()
+        done = bool(after.query())
+        # Asked in this order, an event that is not there yet was not there when the other one was asked.
+        return pending, not done or bool(event.query())
+
+    outcome = do(target, recorder, "a stream that waits for an event", work)
+    if not outcome.ok or outcome.value is None:
+        return
+    pending, in_order = outcome.value
+    fact(recorder, pending, Kind.STATE, "the host waits when a stream is to wait for an event.")
+    fact(recorder, in_order, Kind.STATE, "a stream that waits for an event is done before the event.")

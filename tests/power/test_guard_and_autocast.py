@@ -1,0 +1,223 @@
+"""Faults of streams and of autocast: what each changes while it is armed, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from conformance.power import interposer
+from conformance.power.faults import Fault
+from conformance.power.planters import front
+from conformance.power.planters.autocast import Autocast
+from conformance.power.planters.planter import Planter
+from conformance.power.planters.streams import Streams
+from conformance.target import file as target_file
+
+pytestmark = pytest.mark.skipif(
+    "CONFORMANCE_POWER_BUILD" not in os.environ,
+    reason="needs CONFORMANCE_POWER_BUILD, a folder for the interposer",
+)
+
+# The guard belongs to a device with streams, which torch looks for once.
+core = pytest.importorskip("habana_frameworks.torch")._C
+
+#: Seconds of work on a stream.
+LONG = 0.2
+
+
+@pytest.fixture(scope="module")
+def casts() -> Iterator[Autocast]:
+    extension = interposer.load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
+    yield Autocast("cpu", "CPU", extension)
+
+
+@pytest.fixture(scope="module")
+def streams() -> Iterator[Streams]:
+    extension = interposer.load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
+    yield Streams("hpu", extension)
+
+
+def names(planter: Planter) -> set[str]:
+    return {
+        f"{fault.place} {fault.kind}" for fault in (planter.faults[n] for n, _ in planter.take_observed().met)
+    }
+
+
+def cast(weight: torch.Tensor, value: float = 2.0) -> torch.Tensor:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return torch.mm(torch.full((2, 2), value), weight)
+
+
+def test_autocast_without_a_cast(casts: Autocast) -> None:
+    weight = torch.ones(2, 2)
+    casts.arm(Fault("autocast::aten::mm", "cast-missing"))
+    assert cast(weight).dtype == torch.float32
+    torch.mm(weight, weight)
+    counts = casts.disarm()
+    assert (counts.met, counts.effects) == (1, 1)
+    assert cast(weight).dtype == torch.bfloat16
+
+
+def test_autocast_to_the_other_dtype(casts: Autocast) -> None:
+    weight = torch.ones(2, 2, requires_grad=True)
+    casts.arm(Fault("autocast::aten::mm", "cast-to-other-dtype"))
+    result = cast(weight)
+    assert casts.disarm().effects == 1
+    assert result.dtype == torch.float16
+    result.sum().backward()
+    assert weight.grad is not None
+    assert cast(weight).dtype == torch.bfloat16
+
+
+def test_autocast_of_a_weight_as_it_was(casts: Autocast) -> None:
+    weight = torch.ones(2, 2, requires_grad=True)
+    casts.arm(Fault("autocast::aten::mm", "cast-stale"))
+    first = cast(weight)
+    with torch.no_grad():
+        weight.mul_(2)
+    assert torch.equal(cast(weight), first)
+    assert casts.disarm().effects == 1
+    assert torch.equal(weight.detach(), torch.full((2, 2), 2.0))
+    assert torch.equal(cast(weight), first * 2)
+
+
+def test_learning_sees_what_autocast_could_do_wrong(casts: Autocast) -> None:
+    casts.take_observed()
+    casts.observe(True)
+    cast(torch.ones(2, 2))
+    casts.observe(False)
+    assert names(casts) == {
+        "autocast::aten::mm cast-missing",
+        "autocast::aten::mm cast-to-other-dtype",
+    }
+    cast(torch.ones(2, 2))
+    assert names(casts) == set()
+
+
+def busy() -> torch.Stream:
+    stream = torch.Stream(device="hpu")
+    with stream:
+        core.enqueue_delay(LONG)
+    return stream
+
+
+def recorded_and_asked() -> bool:
+    event = torch.Event(device="hpu")
+    event.record(busy())
+    return event.query()
+
+
+def stream_asked() -> bool:
+    return busy().query()
+
+
+def stream_waited_for() -> bool:
+    stream = busy()
+    stream.synchronize()
+    return stream.query()
+
+
+def event_waited_for() -> bool:
+    stream, event = busy(), torch.Event(device="hpu")
+    event.record(stream)
+    event.synchronize()
+    return event.query()
+
+
+def waits_in_vain() -> bool:
+    """Return whether a stream is idle behind an event that is not there yet."""
+    event, other = torch.Event(device="hpu"), torch.Stream(device="hpu")
+    event.record(busy())
+    other.wait_event(event)
+    done = torch.Event(device="hpu")
+    done.record(other)
+    return done.query()
+
+
+def set_for_a_while() -> bool:
+    stream = torch.Stream(device="hpu")
+    with stream:
+        return torch.accelerator.current_stream() == stream
+
+
+def left() -> bool:
+    outer, stream = torch.accelerator.current_stream(), torch.Stream(device="hpu")
+    with stream:
+        pass
+    after = torch.accelerator.current_stream()
+    torch.accelerator.set_stream(outer)
+    return after == outer
+
+
+@pytest.mark.parametrize("method", ["__enter__", "__exit__"])
+def test_a_context_of_streams_that_sets_nothing(method: str) -> None:
+    planter = front.of(target_file.load("hpu-reference").target("eager"))
+    kind = "context-not-entered" if method == "__enter__" else "context-not-left"
+    outer, stream = torch.accelerator.current_stream(), torch.Stream(device="hpu")
+    planter.arm(Fault(f"module::StreamContext.{method}", kind))
+    with torch.get_device_module("hpu").stream(stream):
+        assert (torch.accelerator.current_stream() == stream) == (method == "__exit__")
+    assert (torch.accelerator.current_stream() == outer) == (method == "__enter__")
+    torch.accelerator.set_stream(outer)
+    counts = planter.disarm()
+    assert (counts.met, counts.effects) == (1, 1)
+
+
+def are_two() -> bool:
+    return torch.Stream(device="hpu") != torch.Stream(device="hpu")
+
+
+def elapsed() -> float:
+    begin, end = (torch.Event(device="hpu", enable_timing=True) for _ in range(2))
+    stream = busy()
+    begin.record(stream)
+    end.record(stream)
+    with stream:
+        core.enqueue_delay(0.01)
+    end.record(stream)
+    stream.synchronize()
+    return round(begin.elapsed_time(end), -1)
+
+
+@pytest.mark.parametrize(
+    ("place", "kind", "ask", "right", "wrong"),
+    [
+        ("record", "on-an-idle-stream", recorded_and_asked, False, True),
+        ("queryEvent", "ready-too-early", recorded_and_asked, False, True),
+        ("queryEvent", "query-waits", recorded_and_asked, False, True),
+        ("queryStream", "ready-too-early", stream_asked, False, True),
+        ("queryStream", "query-waits", stream_asked, False, True),
+        ("queryStream", "never-ready", stream_waited_for, True, False),
+        ("synchronizeStream", "wait-dropped", stream_waited_for, True, False),
+        ("synchronizeEvent", "wait-dropped", event_waited_for, True, False),
+        ("block", "wait-dropped", waits_in_vain, False, True),
+        ("block", "host-waits", waits_in_vain, False, True),
+        ("exchangeStream", "stream-not-set", set_for_a_while, True, False),
+        ("getStream", "default-returned", set_for_a_while, True, False),
+        ("getNewStream", "one-stream", are_two, True, False),
+        ("elapsedTime", "time-zero", elapsed, 10.0, 0.0),
+        ("elapsedTime", "time-negative", elapsed, 10.0, -10.0),
+    ],
+)
+def test_a_fault_of_the_guard(
+    streams: Streams, place: str, kind: str, ask: Callable[[], Any], right: Any, wrong: Any
+) -> None:
+    streams.take_observed()
+    streams.observe(True)
+    assert ask() == right
+    streams.observe(False)
+    torch.accelerator.synchronize()
+    assert f"guard::{place} {kind}" in names(streams)
+    streams.arm(Fault(f"guard::{place}", kind))
+    found = ask()
+    assert streams.disarm().effects > 0
+    torch.accelerator.synchronize()
+    assert found == wrong
+    assert ask() == right
+    torch.accelerator.synchronize()
+    assert names(streams) == set()
