@@ -102,7 +102,10 @@ def subject_of(place: str) -> Subject | None:
     """Return the subject whose forms a place is one of; None if there is none."""
     namespace, _, name = place.partition("::")
     bare, _, overload = name.partition(".")
-    op = getattr(getattr(getattr(torch.ops, namespace), bare), overload or "default")
+    packet = getattr(getattr(torch.ops, namespace), bare, None) if "::" not in name else None
+    op = getattr(packet, overload or "default", None)
+    if op is None:
+        return None  # no kernel of the device
     known = overloads.name_of(overloads.function_of(op))
     return find("overload", known) if known in overloads.table() else None
 

@@ -114,7 +114,7 @@ def test_the_score_counts_by_kind_and_by_the_level_that_killed() -> None:
         Outcome("aten::b last-element 0 0 @any", Fate.KILLED.value, "z/a@any", "crash"),
         Outcome("aten::a leak 0 0 @any", Fate.SURVIVED.value),
         Outcome("aten::sin bool-byte 0 0 @any", Fate.ASLEEP.value),
-        Outcome("aten::_cholesky_solve_helper bool-byte 0 0 @any", Fate.ASLEEP.value),
+        Outcome("aten::_linalg_svd bool-byte 0 0 @any", Fate.ASLEEP.value),
     ]
     calls = {("aten::sin", "called"): {"float32"}}
     tallies = score.count(outcomes, LEARNED, calls)
