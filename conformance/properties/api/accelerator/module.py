@@ -96,8 +96,8 @@ def streams_of_the_module(lab: Lab) -> None:
 
 @behaviour("accelerator", level="core", capabilities=("memory_statistics",), sees=())
 def memory_by_the_module(lab: Lab) -> None:
-    """What the module says of memory is what torch.accelerator says, before and after it resets peaks and
-    empties the cache.
+    """The module says of memory what torch.accelerator says, before and after it resets peaks and empties the
+    cache.
     """
     runtime = _runtime.of(lab)
     counts, module = runtime.memory(), runtime.module()
