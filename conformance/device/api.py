@@ -67,6 +67,10 @@ class DeviceApi:
         """Wait for the device."""
         self.target.synchronize()
 
+    def to_host(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a copy in the host's memory."""
+        return tensor.cpu()
+
     def waits(self) -> Mapping[str, Callable[[Any, Any], None]]:
         """Return the ways in which the host waits for a stream, by name; an event is at the stream's end."""
         ways: dict[str, Callable[[Any, Any], None]] = {

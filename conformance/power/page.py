@@ -39,7 +39,6 @@ _SEES: Mapping[str, Sequence[str]] = {
     "event_order": ("on-an-idle-stream", "wait-dropped", "ready-too-early"),
     "no_host_wait": ("host-waits", "query-waits"),
     "event_timing": ("time-zero", "time-negative", "time-in-microseconds"),
-    "record_stream": ("memory-not-held",),
     "collective-value": (
         *("collective-last-element", "collective-second-rank", "collective-chunk-dropped", "ranks-rotated"),
         *("collective-stale", "collective-input-changed", "reduction-wrong", "average-twice"),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from conformance.device.api import DeviceApi
 from conformance.target.target import Target
@@ -167,6 +167,11 @@ class Api(DeviceApi):
         for stream in self.streams:
             stream.synchronize()
 
+    def to_host(self, tensor: torch.Tensor) -> torch.Tensor:
+        with _disable_current_modes():  # what was put off must run now
+            self.current().synchronize()
+        return tensor.clone()
+
     def waits(self) -> Mapping[str, Callable[[Any, Any], None]]:
         return {
             "Stream.synchronize": lambda stream, event: stream.synchronize(),
@@ -277,6 +282,13 @@ class EagerWaits(Api):
 
         self.streams.append(Blocking(self))
         return self.streams[-1]
+
+
+class HastyCopies(Api):
+    """Copies to the host what is there, whatever is still to be done."""
+
+    def to_host(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.clone()
 
 
 class SmallClock(Api):

@@ -259,6 +259,7 @@ Place::Place(const c10::OperatorHandle& handle) : op(handle) {
   for (const c10::Argument& result : schema.returns()) {
     aliases.push_back(result.alias_info() != nullptr);
   }
+  copies = op.operator_name().name == "aten::copy_" || op.operator_name().name == "aten::_copy_from";
   if (op.operator_name().name == "aten::_copy_from") {
     // torch's schema does not say that it writes.
     written[1] = writes = aliases[0] = true;
@@ -296,6 +297,8 @@ struct Call::Facts {
   std::map<std::size_t, at::Tensor> old;
   // By argument: the number of elements before the call.
   std::vector<int64_t> elements;
+  // Of a copy: whether there was work in progress, which questions about values wait for.
+  bool is_pending = false;
 
   bool once(Kind kind, std::size_t position, const std::function<bool()>& ask) {
     const auto key = std::make_pair(static_cast<int>(kind), position);
@@ -307,7 +310,7 @@ struct Call::Facts {
   }
 };
 
-Call::Call(const Place& place, const Stack& stack) : facts_(new Facts{place, {}, {}, {}, {}, {}}) {
+Call::Call(const Place& place, const Stack& stack) : facts_(new Facts{place, {}, {}, {}, {}, {}, false}) {
   facts_->arguments.assign(stack.end() - static_cast<std::ptrdiff_t>(place.arguments), stack.end());
   for (std::size_t i = 0; i < place.arguments; i++) {
     const c10::IValue& value = facts_->arguments[i];
@@ -317,6 +320,7 @@ Call::Call(const Place& place, const Stack& stack) : facts_(new Facts{place, {},
     facts_->elements.push_back(value.isTensor() && value.toTensor().defined() ? value.toTensor().numel()
                                                                               : -1);
   }
+  facts_->is_pending = place.copies && has_pending_work(facts_->inputs);
 }
 
 Call::~Call() = default;
@@ -416,7 +420,7 @@ bool Call::meets_before(const Fault& fault) {
     case Kind::kInputCorrupted:
       return tensor && tensor->numel() != 0 && !is_expanded(*tensor);
     case Kind::kHostNotAwaited:
-      return tensor && tensor->is_cpu() && is_blocking(facts_->arguments) && has_pending_work(facts_->inputs);
+      return tensor && tensor->is_cpu() && is_blocking(facts_->arguments) && facts_->is_pending;
     default:
       return true;
   }

@@ -87,6 +87,8 @@ struct Place {
   // By result: whether it is memory of an argument.
   std::vector<bool> aliases;
   bool writes = false;
+  // Whether it copies between devices.
+  bool copies = false;
   bool is_random = false;
 };
 

@@ -84,8 +84,7 @@ class Guard final : public DeviceGuardImplInterface {
     return original_->getDefaultStream(device);
   }
   Stream getStreamFromGlobalPool(Device device, bool high) const override {
-    const std::optional<Stream> first = quiet() ? std::nullopt : default_of(located(device));
-    return first && pooled_.is_wrong() ? *first : original_->getStreamFromGlobalPool(device, high);
+    return original_->getStreamFromGlobalPool(device, high);
   }
   Stream getNewStream(Device device, int priority) const override {
     const std::optional<Stream> first = quiet() ? std::nullopt : default_of(located(device));
@@ -163,9 +162,7 @@ class Guard final : public DeviceGuardImplInterface {
     }
   }
   void recordDataPtrOnStream(const c10::DataPtr& memory, const Stream& stream) const override {
-    if (!held_.is_wrong()) {
-      original_->recordDataPtrOnStream(memory, stream);
-    }
+    original_->recordDataPtrOnStream(memory, stream);
   }
   double elapsedTime(void* begin, void* end, const DeviceIndex index) const override {
     const double right = original_->elapsedTime(begin, end, index);
@@ -213,7 +210,6 @@ class Guard final : public DeviceGuardImplInterface {
 
   const DeviceGuardImplInterface* original_;
   const Spot default_returned_{"getStream", "default-returned"};
-  const Spot pooled_{"getStreamFromGlobalPool", "one-stream"};
   const Spot made_{"getNewStream", "one-stream"};
   const Spot not_set_{"exchangeStream", "stream-not-set"};
   const Spot not_returned_{"exchangeStream", "stream-not-returned"};
@@ -229,7 +225,6 @@ class Guard final : public DeviceGuardImplInterface {
   const Spot stream_dropped_{"synchronizeStream", "wait-dropped"};
   const Spot event_dropped_{"synchronizeEvent", "wait-dropped"};
   const Spot device_dropped_{"synchronizeDevice", "wait-dropped"};
-  const Spot held_{"recordDataPtrOnStream", "memory-not-held"};
   const Spot zero_{"elapsedTime", "time-zero"};
   const Spot negative_{"elapsedTime", "time-negative"};
   const Spot micro_{"elapsedTime", "time-in-microseconds"};

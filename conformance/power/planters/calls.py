@@ -13,9 +13,9 @@ from conformance.power.faults import Fault
 from conformance.power.planters.planter import NO_DTYPE, Counts, Observed, Planter
 
 #: Modules whose calls count, and those that end the search for one: what the suite itself does between two
-#: results is no part of a result.
+#: results, or to wait for the device, is no part of a result.
 _STATEMENTS = ("conformance.properties", "conformance.behaviours", "conformance.samples")
-_HARNESS = ("conformance.worker", "conformance.power.worker")
+_HARNESS = ("conformance.worker", "conformance.power.worker", "conformance.target")
 
 
 @dataclasses.dataclass

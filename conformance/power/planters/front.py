@@ -40,12 +40,16 @@ def _stale(call: Call) -> bool:
 
 
 def _copied(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_copied, value))
     return value.clone() if isinstance(value, torch.Tensor) else value
 
 
 def _same(one: Any, other: Any) -> bool:
     if isinstance(one, torch.Tensor):
         return torch.equal(one, other)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(_same, one, other))
     return bool(one == other)
 
 
@@ -165,6 +169,8 @@ BY_NAME: Mapping[str, Kind] = {
 KINDS: Mapping[str, str] = {name: kind.words for name, kind in BY_NAME.items()}
 
 _NUMBER = ("value-off-by-one", "value-zero", "value-stale")
+#: Of free memory, which others may take or give back at any time.
+_FREE = ("value-zero", "value-stale")
 _SETTER = ("setting-lost",)
 _SEED = ("setting-lost", "seed-ignored", "seed-of-32-bits")
 _RESTORE = ("setting-lost", "state-without-offset")
@@ -195,7 +201,7 @@ _MODULE: Mapping[str, tuple[str, ...]] = {
     "max_memory_allocated": _NUMBER,
     "memory_reserved": _NUMBER,
     "max_memory_reserved": _NUMBER,
-    "mem_get_info": _NUMBER,
+    "mem_get_info": _FREE,
     "memory_stats": ("statistics-zero", "value-stale"),
     "reset_peak_memory_stats": _SETTER,
     "reset_accumulated_memory_stats": _SETTER,
@@ -222,7 +228,7 @@ _ACCELERATOR: Mapping[str, tuple[str, ...]] = {
     "max_memory_allocated": _NUMBER,
     "memory_reserved": _NUMBER,
     "max_memory_reserved": _NUMBER,
-    "get_memory_info": _NUMBER,
+    "get_memory_info": _FREE,
     "memory_stats": ("statistics-zero", "value-stale"),
     "reset_peak_memory_stats": _SETTER,
     "reset_accumulated_memory_stats": _SETTER,

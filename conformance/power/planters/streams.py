@@ -24,12 +24,11 @@ KINDS: Mapping[str, str] = {
     "stream-not-set": "the current stream stays what it is",
     "stream-not-returned": "the stream that is set counts as the one before",
     "one-stream": "every new stream is the default one",
-    "memory-not-held": "memory is not held for a stream that uses it",
 }
 
 _WAITS = ("wait-dropped",)
 _READY = ("ready-too-early", "query-waits", "never-ready")
-#: By function of torch's DeviceGuardImplInterface, the kinds it can have.
+#: By function of torch's DeviceGuardImplInterface that programs reach, the kinds it can have.
 PLACES: Mapping[str, tuple[str, ...]] = {
     "record": ("on-an-idle-stream",),
     "block": ("wait-dropped", "host-waits"),
@@ -42,8 +41,6 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "getStream": ("default-returned",),
     "exchangeStream": ("stream-not-set", "stream-not-returned"),
     "getNewStream": ("one-stream",),
-    "getStreamFromGlobalPool": ("one-stream",),
-    "recordDataPtrOnStream": ("memory-not-held",),
 }
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from conformance.checking.compare import fact
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.device import api as device_api
 from conformance.device.api import DeviceApi
 from conformance.model.verdicts import Kind
-from conformance.properties.device._common import about, do, slow, zeros
+from conformance.properties.device._common import about, do, holds, slow, zeros
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
@@ -20,8 +22,9 @@ from conformance.target.target import Target
     "synchronize_waits",
     subject_kind="device",
     statement=(
-        "Each way to wait for the device, a stream or an event returns when the work before it is done; a "
-        "stream that waits for an event is not done before it, and the host goes on meanwhile."
+        "Each way to wait for the device, a stream or an event returns when the work before it is done, and "
+        "so does a copy to the host; a stream that waits for an event is not done before it, and the host "
+        "goes on meanwhile."
     ),
     level="core",
     applies=about("Stream"),
@@ -46,8 +49,25 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         outcome = do(target, recorder, name, work)
         if outcome.ok:
             fact(recorder, outcome.value, Kind.STATE, f"{name} returns before the work is done.")
+    _check_copy(target, recorder, api)
     _check_waiting_stream(target, recorder, api)
     do(target, recorder, "waiting for the device", api.synchronize)
+
+
+def _check_copy(target: Target, recorder: Recorder, api: DeviceApi) -> None:
+    for value, what in ((0, "a copy to the host behind other work"), (1, "a copy to the host of new values")):
+        x = zeros(target)
+
+        def work(x: torch.Tensor = x, value: int = value) -> torch.Tensor:
+            with api.on(api.stream()):
+                slow(api, recorder)
+                if value:
+                    x.fill_(value)
+                return api.to_host(x)
+
+        outcome = do(target, recorder, what, work)
+        if outcome.ok:
+            holds(recorder, outcome.value, value, what)
 
 
 def _check_waiting_stream(target: Target, recorder: Recorder, api: DeviceApi) -> None:

@@ -78,6 +78,15 @@ class _OneMore(_runtime.ModelRuntime):
         return module
 
 
+class _AnyDevice(_runtime.ModelRuntime):
+    """Its module takes any device."""
+
+    def module(self) -> Any:
+        module = super().module()
+        module.set_device = lambda index: None
+        return module
+
+
 def _with(runtime: Callable[[Lab], _runtime.Runtime]) -> Callable[[Lab], Any]:
     @contextlib.contextmanager
     def around(lab: Lab) -> Iterator[None]:
@@ -97,3 +106,4 @@ NAMED["seeds-by-the-module"] = _with(_HalfSeed)
 NAMED["states-by-the-module"] = _with(_FromTheSeed)
 NAMED["streams-of-the-module"] = _with(_Unset)
 NAMED["memory-by-the-module"] = _with(_OneMore)
+NAMED["devices-of-the-module"] = _with(_AnyDevice)

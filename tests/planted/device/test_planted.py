@@ -30,6 +30,7 @@ FAULTS: list[tuple[str, str, Kind, Api, type[Any]]] = [
     ("event_timing", "Event", Kind.VALUE, fake_device.WrongUnit, GRAPH),
     ("synchronize_waits", "Stream", Kind.STATE, fake_device.NeverWaits, GRAPH),
     ("synchronize_waits", "Stream", Kind.STATE, fake_device.EagerWaits, GRAPH),
+    ("synchronize_waits", "Stream", Kind.VALUE, fake_device.HastyCopies, GRAPH),
     ("event_timing", "Event", Kind.ERROR_TYPE, fake_device.Forgiving, GRAPH),
     ("stream_query", "Stream", Kind.STATE, fake_device.AlwaysDone, GRAPH),
     ("no_host_wait", "Stream", Kind.STATE, fake_device.Waiting, GRAPH),

@@ -125,6 +125,9 @@ class ModelModule:
     def __init__(self, runtime: ModelRuntime) -> None:
         self.runtime = runtime
 
+    def set_device(self, index: Any) -> None:
+        self.runtime.set_index(index)
+
     def current_stream(self) -> Any:
         return self.runtime.now
 

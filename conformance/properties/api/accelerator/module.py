@@ -94,10 +94,32 @@ def streams_of_the_module(lab: Lab) -> None:
     lab.holds("set back", runtime.current_stream() == outer)
 
 
+@behaviour("accelerator", level="core", sees=())
+def devices_of_the_module(lab: Lab) -> None:
+    """The module refuses a device that does not exist, which changes nothing, and counts as initialised once
+    it is in use.
+    """
+    runtime = _runtime.of(lab)
+    module = runtime.module()
+    lab.same("work is done", lab.integers(3) + 1)
+    lab.holds("it is initialised", getattr(module, "is_initialized", lambda: True)())
+    before = runtime.index()
+    for name in ("set_device", "get_device_name", "get_device_properties"):
+        call = getattr(module, name, module.set_device)
+        lab.raises(
+            f"{name} of a device that does not exist",
+            lambda call=call: call(runtime.count() + 7),  # type: ignore[misc]
+            RuntimeError,
+            ValueError,
+            AssertionError,
+        )
+    lab.holds("the current device is the same", runtime.index() == before)
+
+
 @behaviour("accelerator", level="core", capabilities=("memory_statistics",), sees=())
 def memory_by_the_module(lab: Lab) -> None:
-    """What the module says of memory is what torch.accelerator says, before and after it resets peaks and
-    empties the cache.
+    """The module says of memory what torch.accelerator says, before and after it resets peaks and empties the
+    cache.
     """
     runtime = _runtime.of(lab)
     counts, module = runtime.memory(), runtime.module()
