@@ -146,9 +146,9 @@ def idle(rows: dict[str, Any], document: Path) -> int:
     """Note in the table what has checked nothing in a run on the CPU; return how many results that are."""
     count = 0
     for leg in json.loads(document.read_text())["legs"]:
-        if leg["target"] != "cpu":
+        if leg["target"]["name"] != "cpu":
             raise ValueError(
-                f"{document} is of target {leg['target']}; only the CPU's own run says what is idle"
+                f"{document} is of target {leg['target']['name']}; only the CPU's own run says what is idle"
             )
         for result in leg["results"]:
             case, _, dtype = result["id"].rpartition("@")

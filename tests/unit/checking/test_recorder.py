@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.checking.recorder import MAX_FAILURES_KEPT, Recorder
+from conformance.checking.recorder import CHECKED_NOTHING, MAX_FAILURES_KEPT, Recorder
 from conformance.model.verdicts import Kind, ResultId, Verdict
 
 
@@ -65,3 +65,24 @@ def test_a_trial_lacks_what_its_result_lacks() -> None:
     trial.unsupported("no views")
     recorder.absorb(trial)
     assert recorder.result().verdict is Verdict.UNSUPPORTED
+
+
+def test_an_idle_result_passes_with_a_note_and_only_if_nothing_was_compared() -> None:
+    result_id = ResultId.parse("overload-options/sin@float32")
+    idle = Recorder(result_id, seed=0)
+    idle.idle("the calls have no options")
+    result = idle.result()
+    assert result.verdict is Verdict.PASS
+    assert result.notes == [f"{CHECKED_NOTHING}the calls have no options"]
+    busy = Recorder(result_id, seed=0)
+    busy.idle("the calls have no options")
+    busy.compared(1)
+    assert not busy.result().notes
+    failed = Recorder(result_id, seed=0)
+    failed.idle("the calls have no options")
+    failed.fail(Kind.VALUE, "differs")
+    assert failed.result().verdict is Verdict.FAIL
+    elsewhere = Recorder(result_id, seed=0)
+    elsewhere.idle("the calls have no options")
+    elsewhere.vacuous("nothing ran from a lazy graph")
+    assert elsewhere.result().verdict is Verdict.VACUOUS

@@ -1,0 +1,42 @@
+"""The table of overloads and what a run on the CPU adds to it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conformance.checking.recorder import CHECKED_NOTHING
+from conformance.properties.registry import find as property_named
+from conformance.subjects.databases import find
+from conformance.target import file as target_file
+from conformance.upkeep import overloads
+
+
+def document(tmp_path: Path, target: str) -> Path:
+    results = [
+        {"id": "overload-options/sin@float32", "notes": [f"{CHECKED_NOTHING}the calls have no options"]},
+        {"id": "overload-forms/sin@float32", "notes": ["the CPU does not keep to this itself"]},
+        {"id": "overload-forms/sin@float64"},
+    ]
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"legs": [{"target": {"name": target}, "results": results}]}))
+    return path
+
+
+def test_what_checked_nothing_on_the_cpu_is_noted(tmp_path: Path) -> None:
+    rows = {"sin": {"operators": ["sin"]}}
+    assert overloads.idle(rows, document(tmp_path, "cpu")) == 1
+    assert rows["sin"] == {"operators": ["sin"], "idle": {"overload-options": ["float32"]}}
+
+
+def test_other_targets_say_nothing_about_what_is_idle(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="of target mine; only the CPU's own run"):
+        overloads.idle({}, document(tmp_path, "mine"))
+
+
+def test_what_is_idle_has_no_results() -> None:
+    subject = find("overload", "sin")
+    assert "float32" in subject.info.idle["overload-options"]
+    target = target_file.load("cpu").target("eager")
+    assert "float32" not in property_named("overload", "overload-options").applies(target, subject)
+    assert "float32" in property_named("overload", "overload-forms").applies(target, subject)
