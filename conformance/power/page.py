@@ -47,7 +47,7 @@ _SEES: Mapping[str, Sequence[str]] = {
     "collective-handles": ("work-not-awaited",),
     "collective-groups": ("barrier-dropped", "collective-error-missing", "collective-error-type"),
     "compile_value": ("operator-dropped", "key-without-numbers", "key-without-sizes", "graph-stale"),
-    "compile_inplace": ("mutation-dropped",),
+    "compile_inplace": ("mutation-dropped", "write-too-early"),
     "compile_views": ("graph-aliasing-lost",),
     "graph_value": ("replay-dropped", "replay-once"),
     "autocast": ("cast-missing", "cast-to-other-dtype", "cast-stale"),

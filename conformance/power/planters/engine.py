@@ -39,6 +39,22 @@ def _writes(node: torch.fx.Node) -> bool:
     return (name.endswith("_") and not name.endswith("__")) or name in ("iadd", "isub", "imul", "itruediv")
 
 
+def _write_too_early(module: torch.fx.GraphModule) -> bool:
+    """Move the last write before a read of the same tensor that comes first in the program."""
+    nodes = list(module.graph.nodes)
+    for index, write in reversed(list(enumerate(nodes))):
+        if not (write.op.startswith("call_") and write.args and _writes(write)):
+            continue
+        for read in reversed(nodes[:index]):
+            if read in write.all_input_nodes:
+                break
+            if read.op.startswith("call_") and write.args[0] in read.all_input_nodes:
+                read.prepend(write)
+                module.recompile()
+                return True
+    return False
+
+
 def _changed(call: Call, change: Callable[[torch.fx.GraphModule], bool]) -> bool:
     """Make the backend compile a graph that was changed; whether one is shows when it compiles."""
     compiler: Compiler = call.result
@@ -139,6 +155,11 @@ BY_NAME: Mapping[str, Kind] = {
         _compiles,
         lambda call: _changed(call, lambda module: _without(module, _writes)),
     ),
+    "write-too-early": Kind(
+        "a write comes before a read that precedes it",
+        _compiles,
+        lambda call: _changed(call, _write_too_early),
+    ),
     "key-without-numbers": Kind(
         "graphs that differ in numbers only count as one",
         _compiles,
@@ -175,7 +196,7 @@ def of(target: Target) -> Functions:
     if target.mode == "compile":
         functions["compile::backend"] = Function(registry, "lookup_backend")
         allowed["compile::backend"] = tuple(name for name in BY_NAME if name not in _OF_REPLAY)
-    graph = target.hook("graph")
+    graph = target.hook("graph") if target.mode == "graph" else None
     if isinstance(graph, type) and hasattr(graph, "replay"):
         functions["graph::replay"], allowed["graph::replay"] = Function(graph, "replay"), _OF_REPLAY
     return Functions(functions, allowed, BY_NAME)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -54,6 +56,17 @@ def written() -> Any:
     return x.tolist()
 
 
+def read_and_written() -> Any:
+    x = torch.zeros(1)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        before = x.cos()
+        x.add_(3)
+        return before
+
+    return result(program, x).item()
+
+
 def with_numbers() -> Any:
     return [result(lambda x, n=n: x + n, torch.zeros(1)).item() for n in (1, 2)]
 
@@ -74,6 +87,7 @@ def viewed() -> Any:
     [
         ("operator-dropped", added, [1.0, 1.0], [0.0, 0.0]),
         ("mutation-dropped", written, [1.0, 1.0], [0.0, 0.0]),
+        ("write-too-early", read_and_written, 1.0, math.cos(3.0)),
         ("key-without-numbers", with_numbers, [1.0, 2.0], [1.0, 1.0]),
         ("key-without-sizes", with_numbers, [1.0, 2.0], [1.0, 1.0]),
         ("graph-stale", run_twice, [2.0, 4.0], [2.0, 2.0]),
@@ -86,15 +100,16 @@ def test_a_fault_of_a_compiled_graph(kind: str, call: Callable[[], Any], right: 
     planter.arm(Fault("compile::backend", kind))
     found = call()
     assert planter.disarm().effects > 0
-    assert found == wrong
+    assert found == pytest.approx(wrong)
     assert call() == right
 
 
 @pytest.mark.parametrize(("kind", "replays"), [("replay-dropped", 0), ("replay-once", 1)])
 def test_a_fault_of_replays(kind: str, replays: int) -> None:
-    planter = engine.of(TARGET)
+    target = dataclasses.replace(TARGET, mode="graph")
+    planter = engine.of(target)
     planter.arm(Fault("graph::replay", kind))
-    graph = TARGET.graph()
+    graph = target.graph()
     graph.replay()
     graph.replay()
     assert planter.disarm().effects > 0
