@@ -46,6 +46,10 @@ _SEES: Mapping[str, Sequence[str]] = {
     ),
     "collective-handles": ("work-not-awaited",),
     "collective-groups": ("barrier-dropped", "collective-error-missing", "collective-error-type"),
+    "compile_value": ("operator-dropped", "key-without-numbers", "key-without-sizes", "graph-stale"),
+    "compile_inplace": ("mutation-dropped", "write-too-early"),
+    "compile_views": ("graph-aliasing-lost",),
+    "graph_value": ("replay-dropped", "replay-once"),
     "autocast": ("cast-missing", "cast-to-other-dtype", "cast-stale"),
 }
 SEES: Mapping[str, str] = {kind: name for name, group in _SEES.items() for kind in group}

@@ -221,3 +221,29 @@ def test_a_fault_of_the_guard(
     assert ask() == right
     torch.accelerator.synchronize()
     assert names(streams) == set()
+
+
+def copied_at_once() -> float:
+    """Return what a copy to the host finds while its stream has work to do."""
+    x, host = torch.ones(4, device="hpu"), torch.zeros(4)
+    torch.accelerator.synchronize()
+    with busy():
+        host.copy_(x)
+    return host[0].item()
+
+
+def test_a_copy_that_does_not_wait_for_work_in_progress() -> None:
+    extension = interposer.load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
+    place = 0
+    while True:  # places of other tests come first
+        try:
+            extension.set_observed(place, [])
+        except IndexError:
+            break
+        place += 1
+    extension.install("HPU", ["aten::copy_"])
+    assert copied_at_once() == 1.0
+    extension.activate(place, ("host-not-awaited", 0, 0, -1))
+    assert copied_at_once() == 0.0
+    assert extension.deactivate() == (1, 1)
+    assert copied_at_once() == 1.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from conformance import torch_private
 from conformance.power import interposer, kinds
-from conformance.power.planters import autocast, collectives, front, streams
+from conformance.power.planters import autocast, collectives, engine, front, streams
 from conformance.power.planters.kernels import Kernels
 from conformance.power.planters.planter import Planter
 from conformance.target.target import Target
@@ -19,6 +19,7 @@ KINDS: Mapping[str, str] = {
     **streams.KINDS,
     **autocast.KINDS,
     **collectives.KINDS,
+    **engine.KINDS,
 }
 
 
@@ -31,4 +32,5 @@ def of(target: Target, build_folder: Path) -> list[Planter]:
     found: list[Planter] = [Kernels(key, extension), autocast.Autocast(target.device, key, extension)]
     if not target.is_cpu:
         found += [front.of(target), streams.Streams(target.device, extension)]
+    found.append(engine.of(target))
     return found

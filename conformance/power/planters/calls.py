@@ -29,6 +29,8 @@ class Call:
     memory: dict[str, Any]
     result: Any = None
     error: Exception | None = None
+    #: Counts an effect that shows later than the call.
+    felt: Callable[[], None] = lambda: None
 
     def perform(self) -> None:
         """Call the function."""
@@ -131,7 +133,7 @@ class Functions(Planter):
         return call.end()
 
     def _go_wrong(self, kind: Kind, memory: dict[str, Any], call: Call) -> Any:
-        call.memory = memory
+        call.memory, call.felt = memory, self._count_effect
         if kind.after:
             call.perform()
         if not kind.meets(call):
@@ -151,6 +153,10 @@ class Functions(Planter):
             self._counts[0] += 1
             self._counts[1] += changed
         return call.end()
+
+    def _count_effect(self) -> None:
+        with self._lock:
+            self._counts[1] += 1
 
     def _wrap(self, place: str, serve: Callable[[str, Call], Any]) -> None:
         function = self._functions[place]

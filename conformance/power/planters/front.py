@@ -112,7 +112,7 @@ def _hide_error(call: Call) -> bool:
 
 def _change_error(call: Call) -> bool:
     words = "the call failed"
-    call.error = IndexError(words) if isinstance(call.error, RuntimeError) else RuntimeError(words)
+    call.error = RuntimeError(words) if isinstance(call.error, IndexError) else IndexError(words)
     return True
 
 
