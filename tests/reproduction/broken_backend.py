@@ -358,6 +358,12 @@ def one_stream() -> None:
     torch.accelerator.current_stream = lambda device=None: stream
 
 
+@fault
+def hasty() -> None:
+    """Does not wait for the device."""
+    torch.accelerator.synchronize = lambda device=None: None
+
+
 # Graphs
 
 

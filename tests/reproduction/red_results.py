@@ -89,6 +89,7 @@ RED: list[tuple[str, str, list[str]]] = [
     ("eager", "foreach_too_far", ["implementations/Adam@float32"]),
     ("eager", "lost", ["stream_order/Stream@any"]),
     ("eager", "one_stream", ["thread_stream/Thread@any"]),
+    ("eager", "hasty", ["synchronize_waits/Stream@any"]),
     (
         "compile",
         "compiled",

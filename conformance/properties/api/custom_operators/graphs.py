@@ -41,7 +41,7 @@ def graphs_of_operators(lab: Lab) -> None:
     for sizes in ("real", "fake", "symbolic"):
         graph = torch_private.graph_of(by_size, x, sizes=sizes)
         names = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
-        lab.same(f"calls, {sizes}", names.count(f"{SPACE}.reshaped.default"))
+        lab.holds(f"called, {sizes}", f"{SPACE}.reshaped.default" in names)
         lab.expect(f"value, {sizes}", graph(x), (x.view(3, 2) * 2).cpu())
     lab.expect("at another size", graph(y), (y.view(3, 4) * 2).cpu())
     for sizes in ("fake", "symbolic"):
