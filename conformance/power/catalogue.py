@@ -38,7 +38,8 @@ def confined(fault: Fault, calls: Mapping[tuple[str, str], Set[str]]) -> Fault:
     if fault.kind in kinds.OF_REFUSALS:
         return fault
     number = int(order(str(fault))[:8], 16)
-    dtypes = sorted(calls.get((fault.place, kinds.NEEDS.get(fault.kind, "called")), set()) - {"none"})
+    able = calls.get((fault.place, kinds.NEEDS.get(fault.kind, "called")), set()) - {"none"}
+    dtypes = sorted(able & set(kinds.SMALLER) if fault.kind == "low-precision" else able)
     if number % 2 == 0 or not dtypes:
         return fault
     return dataclasses.replace(fault, dtype=dtypes[number // 2 % len(dtypes)])

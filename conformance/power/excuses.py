@@ -19,7 +19,7 @@ from conformance.power.campaign import Fate
 from conformance.power.faults import Fault
 from conformance.properties.overloads import errors, shapes, values
 from conformance.properties.overloads._answers import Answer, answer, signs_zeros, trusts_its_callers
-from conformance.properties.overloads._changes import in_dimensions
+from conformance.properties.overloads._changes import again, backwards, in_dimensions, mapped, with_tensor
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, OUT
 from conformance.samples.calls import calls_of
 from conformance.samples.kernels import base_name
@@ -38,6 +38,12 @@ OF_VALUES = frozenset(
 )
 #: Kinds that need a result of several elements.
 OF_SEVERAL = frozenset({"last-element", "tail-of-16", "above-size", "result-strides", "write-partial"})
+#: Kinds that show only if an argument has several elements.
+OF_LAYOUTS = frozenset({"strides-ignored", "expanded-ignored", "grad-strided", "offset-and-strides-ignored"})
+#: Kinds that give a kernel other values for an argument.
+OF_ARGUMENTS = OF_LAYOUTS | {
+    *("offset-ignored", "offset-in-channels-last-ignored", "offset-in-other-rank-ignored"),
+}
 #: Operators that torch documents by a formula which their first two tensors may change places in.
 _SYMMETRIC = re.compile(
     r"(add|mul|multiply|eq|ne|not_equal|maximum|minimum|fmax|fmin|gcd|lcm|hypot|logaddexp2?|logical_(and|or|xor)"
@@ -82,6 +88,20 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return "the CPU takes no empty tensor in any call that the suite can make, or returns nothing"
     if fault.kind == "int-53-bits" and not _takes(subject, fault.dtype, functools.partial(_has_int64, fault)):
         return "no call that the suite can make has an int64 tensor there, and a result that holds its digits"
+    if fault.kind in OF_LAYOUTS and not _takes(subject, fault.dtype, functools.partial(_can_be_laid, fault)):
+        return "every tensor that the CPU takes there has one element"
+    if fault.kind == "int-53-bits" and not _takes(subject, fault.dtype, functools.partial(_is_exact, fault)):
+        return "the CPU returns the same for rounded integers in every call that the suite can make"
+    if fault.kind in OF_ARGUMENTS and not _takes(subject, fault.dtype, functools.partial(_matters, fault)):
+        return "the CPU's results do not depend on the values of that argument in any call"
+    if fault.kind == "swapped-arguments" and not _takes(
+        subject, fault.dtype, functools.partial(_can_be_swapped, fault)
+    ):
+        return (
+            "the CPU refuses or cannot tell the two tensors exchanged in every call that the suite can make"
+        )
+    if fault.kind == "low-precision" and not _takes(subject, fault.dtype, _needs_precision):
+        return "the CPU's results are exact in the next smaller dtype in every call that the suite can make"
     if fault.kind in OF_SEVERAL and not _takes(subject, fault.dtype, functools.partial(_several, fault)):
         return "the CPU returns one element there in every call that the suite can make"
     if fault.kind == "offset-in-channels-last-ignored" and not _takes(
@@ -106,8 +126,10 @@ def subject_of(place: str) -> Subject | None:
     op = getattr(packet, overload or "default", None)
     if op is None:
         return None  # no kernel of the device
-    known = overloads.name_of(overloads.function_of(op))
-    return find("overload", known) if known in overloads.table() else None
+    for known in (overloads.name_of(overloads.function_of(op)), overloads.name_of(op)):
+        if known in overloads.table():
+            return find("overload", known)
+    return None
 
 
 @functools.cache
@@ -146,11 +168,92 @@ def _has_int64(fault: Fault, found: Answer) -> bool:
     return any(not (t.is_floating_point() or t.is_complex()) for t in trees.tensors(found.plain))
 
 
+def _can_be_laid(fault: Fault, found: Answer) -> bool:
+    there = _argument(fault, found)
+    if there is None:
+        return fault.position >= 1 + len(found.sample.args)  # it is given by name, or left out
+    return there.numel() > 1 or not trusts_its_callers(found.subject)
+
+
+def _is_exact(fault: Fault, found: Answer) -> bool:
+    """Return whether rounding the argument's integers to float64 changes a result."""
+    there = _argument(fault, found)
+    if there is None or there.dtype != torch.int64:
+        return there is None
+    place = _place_of(found, there)
+    if trusts_its_callers(found.subject):
+        return True  # other integers could be undefined
+    for wide in values.wide_integers(found, place):
+        one = again(found, wide)
+        two = again(found, mapped(wide, lambda t: t.double().long() if t.dtype == torch.int64 else t))
+        if one is not None and two is not None and _differ(one, two):
+            return True
+    return False
+
+
+def _place_of(found: Answer, tensor: torch.Tensor) -> int:
+    return next(number for number, one in enumerate(found.sample.tensors()) if one is tensor)
+
+
+def _differ(one: Answer, other: Answer) -> bool:
+    pairs = zip(trees.tensors(one.plain), trees.tensors(other.plain), strict=False)
+    return any(a.shape != b.shape or bits(a) != bits(b) for a, b in pairs)
+
+
+def _matters(fault: Fault, found: Answer) -> bool:
+    """Return whether other values of the argument give other results; True if none can be tried."""
+    there = _argument(fault, found)
+    if there is None:
+        return True
+    counts = not (there.is_floating_point() or there.is_complex())
+    if counts and trusts_its_callers(found.subject):
+        return True  # other indices could be undefined
+    place = _place_of(found, there)
+    others = (
+        backwards(there),
+        torch.zeros_like(there),
+        torch.ones_like(there),
+        -3 * (there.long() if counts else there),
+    )
+    for other in others:
+        changed = again(found, with_tensor(found.sample, place, other.to(there.dtype)))
+        if changed is not None and _differ(found, changed):
+            return True
+    return False
+
+
+def _can_be_swapped(fault: Fault, found: Answer) -> bool:
+    given = [found.sample.input, *found.sample.args]
+    if max(fault.position, fault.value) >= len(given):
+        return True  # given by name
+    one, two = given[fault.position], given[fault.value]
+    if not (isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor)):
+        return False
+    if one.dtype != two.dtype:
+        return False
+    if one.shape == two.shape and bits(one) != bits(two):
+        return True
+    if trusts_its_callers(found.subject):
+        return False
+    given[fault.position], given[fault.value] = two, one
+    return again(found, found.sample.replace(input=given[0], args=tuple(given[1:]))) is not None
+
+
+def _needs_precision(found: Answer) -> bool:
+    for tensor in trees.tensors(found.plain):
+        less = kinds.SMALLER.get(str(tensor.dtype).removeprefix("torch."))
+        if less is not None and bits(tensor.to(getattr(torch, less)).to(tensor.dtype)) != bits(tensor):
+            return True
+    return False
+
+
 def _of_nothing(found: Answer) -> bool:
     if trusts_its_callers(found.subject):
         return True  # it cannot be asked
     return any(
-        any(tensor.numel() for tensor in trees.tensors(changed.plain)) for changed in shapes.empty(found)
+        any(tensor.numel() for tensor in trees.tensors(changed.plain))
+        and any(tensor.numel() == 0 for tensor in changed.sample.tensors())
+        for changed in shapes.empty(found)
     )
 
 

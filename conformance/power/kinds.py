@@ -101,6 +101,9 @@ NEEDS = {
     "int-53-bits": "takes-int64",
 }
 
+#: What ``low-precision`` rounds a dtype to; other dtypes stay as they are.
+SMALLER = {"float32": "bfloat16", "float64": "float32", "complex128": "complex64"}
+
 #: Kinds about calls that are refused.
 OF_REFUSALS = frozenset({"error-missing", "error-type"})
 

@@ -72,9 +72,14 @@ class Built:
     draws: bool = True
 
 
-def samples(name: str, dtype: str) -> list[Sample]:
-    """Return the built calls of an overload whose first tensor has a dtype; none if they need another."""
-    built = BUILT[name]
+def samples(name: str, dtype: str, table: Mapping[str, Built] | None = None) -> list[Sample]:
+    """Return the built calls of an overload whose first tensor has a dtype; none if they need another.
+
+    ``table`` is :data:`BUILT` or :data:`CERTAIN`.
+    """
+    built = (BUILT if table is None else table).get(name)
+    if built is None:
+        return []
     try:
         calls = built.build(Maker(name, dtype))
     except (RuntimeError, TypeError):
@@ -273,7 +278,20 @@ def _out(make: Maker, *shape: int) -> dict[str, Any]:
 _UNIQUE = "unique"
 _INTEGERS = "bitwise_left_shift"
 
+
 #: The calls, by the overload's name.
+def _batch_norm_into(make: Maker, *, updates: bool = False) -> list[Any]:
+    channels = 3
+    statistics = [make.values(channels), make.positive(channels)]
+    outs: dict[str, Any] = {"out": torch.ones(4, channels, 5, dtype=make.dtype)}
+    outs.update((name, torch.ones(channels, dtype=make.dtype)) for name in ("save_mean", "save_invstd"))
+    call: list[Any] = [make.values(4, channels, 5), make.values(channels), make.values(channels), *statistics]
+    if updates:
+        outs["reserve"] = torch.zeros(0, dtype=torch.uint8)
+        return [*call, 0.1, 1e-5, outs]
+    return [*call, True, 0.1, 1e-5, outs]
+
+
 BUILT: Mapping[str, Built] = {
     "topk": Built("topk", lambda m: [[m.distinct(5, 7), 3], [m.distinct(5, 7), 2, 0, False, True]]),
     "kthvalue": Built("kthvalue", lambda m: [[m.distinct(5, 7), 2], [m.distinct(5, 7), 3, 0, True]]),
@@ -465,6 +483,20 @@ BUILT: Mapping[str, Built] = {
     "logspace.out": Built("logspace", lambda m: [[0, 3, 4, _out(m, 4)], [0, 6, 19, 2.0, _out(m, 19)]]),
     "arange.start_out": Built("arange", lambda m: [[2, 9, _out(m, 7)], [5, 60, 3, _out(m, 19)]]),
     "range.out": Built("arange", lambda m: [[2, 8, _out(m, 7)]]),
+    "_linalg_eigh": Built("linalg.eigh", lambda m: [[m.matrix(4, 4)], [m.matrix(2, 3, 3), "L", False]]),
+    "_linalg_svd": Built(
+        "linalg.svd", lambda m: [[m.matrix(4, 4)], [m.values(2, 3, 5), True], [m.values(3, 5), False, False]]
+    ),
+    "linalg_qr": Built("linalg.qr", lambda m: [[m.values(4, 3)], [m.values(2, 3, 4), "complete"]]),
+    "geqrf": Built("geqrf", lambda m: [[m.values(4, 3)], [m.values(2, 3, 3)]]),
+    "linalg_eig": Built("linalg.eig", lambda m: [[m.matrix(4, 4)], [m.matrix(2, 3, 3)]]),
+    "_linalg_eigvals": Built("linalg.eigvals", lambda m: [[m.matrix(4, 4)], [m.matrix(2, 3, 3)]]),
+    "linalg_ldl_factor_ex": Built("linalg.ldl_factor_ex", lambda m: [[m.matrix(4, 4)], [m.matrix(2, 3, 3)]]),
+    "_native_batch_norm_legit.out": Built("nn.functional.batch_norm", lambda m: [_batch_norm_into(m)]),
+    "_batch_norm_with_update.out": Built(
+        "nn.functional.batch_norm",
+        lambda m: [_batch_norm_into(m, updates=True)],
+    ),
     "normal.float_Tensor": Built("normal", lambda m: [[1.0, m.positive(4, 9)]]),
     "poisson": Built("normal", lambda m: [[m.positive(4, 9) * 64]]),
     "binomial": Built(
@@ -477,4 +509,28 @@ BUILT: Mapping[str, Built] = {
     "random": Built("uniform", lambda m: [[m.values(4, 9)]]),
     "random.to": Built("uniform", lambda m: [[m.values(4, 40), 100]]),
     "random.from": Built("uniform", lambda m: [[m.values(4, 40), 3, 100]]),
+}
+
+
+def _one_of_each(make: Maker, rows: int, columns: int) -> torch.Tensor:
+    """Weights that leave one choice in each row."""
+    chosen = torch.arange(rows) * 5 % columns
+    return torch.nn.functional.one_hot(chosen, columns).to(make.dtype)
+
+
+#: Calls of overloads that draw random numbers, with arguments for which there is one result only.
+CERTAIN: Mapping[str, Built] = {
+    "normal.Tensor_Tensor": Built("normal", lambda m: [[m.values(4, 9), torch.zeros(4, 9, dtype=m.dtype)]]),
+    "normal.Tensor_float": Built("normal", lambda m: [[m.values(4, 9), 0.0]]),
+    "normal.float_Tensor": Built("normal", lambda m: [[1.5, torch.zeros(4, 9, dtype=m.dtype)]]),
+    "bernoulli": Built("bernoulli", lambda m: [[m.mask(4, 9).to(m.dtype)]]),
+    "bernoulli.Tensor": Built("bernoulli", lambda m: [[m.values(4, 9), m.mask(4, 9).float()]]),
+    "poisson": Built("normal", lambda m: [[torch.zeros(4, 9, dtype=m.dtype)]]),
+    "binomial": Built("normal", lambda m: [[m.distinct(4, 9).abs(), m.mask(4, 9).to(m.dtype)]]),
+    "multinomial": Built("multinomial", lambda m: [[_one_of_each(m, 4, 9), 1]]),
+    "uniform": Built("uniform", lambda m: [[m.values(4, 9), 2.0, 2.0]]),
+    "geometric": Built("geometric", lambda m: [[m.values(4, 9), 1.0]]),
+    "random.to": Built("uniform", lambda m: [[m.values(4, 9), 1]]),
+    "random.from": Built("uniform", lambda m: [[m.values(4, 9), 3, 4]]),
+    "native_dropout": Built("nn.functional.dropout", lambda m: [[m.values(4, 9), 0.0, True]]),
 }

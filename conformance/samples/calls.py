@@ -36,8 +36,9 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
     counts: ``dtypes`` holds the dtype of the first tensor of every call.
     """
 
-    def __init__(self, wanted: str | None = None) -> None:
+    def __init__(self, wanted: str | None = None, *, largest: int = _LARGEST) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._largest = largest
         self.calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
         self.dtypes: dict[str, set[str]] = {}
         self._wanted = wanted
@@ -61,7 +62,7 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         first = next((dtype_name(t.dtype) for t in tensors), None)
         if first is not None:
             self.dtypes.setdefault(name, set()).add(first)
-        if self._wanted is None or trees.numel((args, kwargs)) > _LARGEST:
+        if self._wanted is None or trees.numel((args, kwargs)) > self._largest:
             return
         outs = {a.name for a in func._schema.arguments if a.kwarg_only and a.alias_info is not None}
         if "out" in kwargs or outs & set(kwargs):
@@ -103,6 +104,15 @@ def calls_of(subject: Subject, dtype: str) -> SampleSet:
     )
 
 
+def certain_calls_of(subject: Subject, dtype: str) -> SampleSet:
+    """Return calls of an overload that draws random numbers whose result is the same for all of them."""
+    return _cache.value(
+        subject.name,
+        ("certain", dtype),
+        lambda: SampleSet(subject.name, built.samples(subject.name, dtype, built.CERTAIN)),
+    )
+
+
 def _calls(subject: Subject, dtype: str) -> list[Sample]:
     if subject.name in built.BUILT:
         return built.samples(subject.name, dtype)
@@ -116,20 +126,46 @@ def _calls(subject: Subject, dtype: str) -> list[Sample]:
             continue
         samples = samples_of(operator, dtype_of(dtype), requires_grad=backward)
         for index in evenly(samples.available, _SAMPLES):
-            recording = Recording(subject.name)
-            record(operator, dtype_of(dtype), samples[index], recording, backward=backward)
             taken = 0
-            for args, kwargs in recording.calls:
-                if taken == _OF_ONE_SAMPLE or not args:
+            for sample in made_by(subject, operator, dtype, samples[index]):
+                if taken == _OF_ONE_SAMPLE:
                     break
-                sample = Sample(0, args[0], tuple(args[1:]), kwargs)
                 form = _form(sample)
-                if dtype_name(next(iter(sample.tensors())).dtype) == dtype and form not in found:
+                if form not in found:
                     found[form] = sample
                     taken += 1
     ordered = sorted(found.values(), key=_worth, reverse=True)
     ordered = [*_in_rows(subject, dtype, ordered), *ordered][:_CALLS]
     return [sample.replace(index=index) for index, sample in enumerate(ordered)]
+
+
+def made_by(
+    subject: Subject, operator: Subject, dtype: str, sample: Sample, *, largest: int = _LARGEST
+) -> Iterator[Sample]:
+    """Yield the calls of an overload that an operator makes for a sample, with tensors of at most ``largest``
+    elements together.
+    """
+    recording = Recording(subject.name, largest=largest)
+    record(operator, dtype_of(dtype), sample, recording, backward=subject.info.backward)
+    for args, kwargs in recording.calls:
+        if not args:
+            return
+        call = Sample(0, args[0], tuple(args[1:]), kwargs)
+        if dtype_name(call.tensors()[0].dtype) == dtype:
+            yield call
+
+
+def sources(subject: Subject, dtype: str, count: int) -> Iterator[tuple[Subject, Sample]]:
+    """Yield operators that call an overload, each with ``count`` of its samples."""
+    if subject.name in built.BUILT:
+        return  # no operator calls it
+    backward = subject.info.backward
+    for name in subject.info.operators:
+        operator = find("operator", name)
+        if dtype in {dtype_name(d) for d in _dtypes(operator, backward)}:
+            samples = samples_of(operator, dtype_of(dtype), requires_grad=backward)
+            for index in evenly(samples.available, count):
+                yield operator, samples[index]
 
 
 def _in_rows(subject: Subject, dtype: str, ordered: list[Sample]) -> Iterator[Sample]:

@@ -56,7 +56,9 @@ def function_of(op: Any) -> Any:
     if not any(_is_written(argument) for argument in schema.arguments):
         return op
     bare = str(schema.name).partition("::")[2]
-    names = [bare] if bare.endswith("__") else [bare, bare.rstrip("_"), bare.removesuffix("_out")]
+    names = [bare, bare.rstrip("_"), bare.removesuffix("_out")]
+    if bare.endswith("__"):
+        names = [bare, bare.replace("__i", "__", 1)]
     for candidate in _overloads(names):
         if any(_is_written(argument) for argument in candidate._schema.arguments):
             continue
@@ -71,7 +73,8 @@ def in_place_of(op: Any) -> Any:
     """
     bare = str(op._schema.name).partition("::")[2]
     wanted = _signature(op._schema.arguments)
-    for candidate in _overloads([bare + "_"]):
+    name = bare.replace("__", "__i", 1) if bare.endswith("__") else bare + "_"  # as Python names them
+    for candidate in _overloads([name]):
         arguments = candidate._schema.arguments
         if _signature(arguments) == wanted and arguments and _is_written(arguments[0]):
             return candidate

@@ -75,11 +75,15 @@ _SCOPES = ("shape", "length", "alone")
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """Growth of a sample by a change of its first tensor and of those in its ``scope``."""
+    """Growth of a sample by a change of its first tensor and of those in its ``scope``.
+
+    ``grows`` is true if the largest result grows with it.
+    """
 
     sample: Sample
     change: Change
     scope: str
+    grows: bool = True
 
     def at(self, size: int) -> Sample | None:
         """Return the sample with about ``size`` elements in a tensor; None if the change does not fit it."""
@@ -130,7 +134,7 @@ def ways(subject: Subject, sample: Sample) -> Iterator[Way]:
             if large > small:
                 yield way
             else:
-                spare.append(way)
+                spare.append(dataclasses.replace(way, grows=False))
     yield from spare
 
 

@@ -28,8 +28,9 @@ from conformance.model.verdicts import Kind
 from conformance.oracle import promises
 from conformance.oracle.operators import Expected, compute, written_places
 from conformance.properties.operators._common import declared, tolerance_for
-from conformance.samples.built import BUILT
-from conformance.samples.calls import calls_of
+from conformance.properties.overloads import _invariants
+from conformance.samples import built
+from conformance.samples.calls import calls_of, certain_calls_of
 from conformance.samples.copies import to_host
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample, dtype_name, dtype_of
@@ -42,9 +43,16 @@ def dtypes(name: str, target: Target, subject: Subject) -> Sequence[str]:
     """Return the dtypes in which some operator calls the overload, of those that the target declares.
 
     Without those in which the property ``name`` finds nothing to check. Overloads that draw random numbers
-    have none: they have a property of their own.
+    have a property of their own; here they are called with arguments for which their result is certain.
     """
-    return [] if subject.info.random else calls_in(name, target, subject)
+    names = calls_in(name, target, subject)
+    if not subject.info.random:
+        return names
+    return [dtype for dtype in names if name in _OF_CERTAIN and certain_calls_of(subject, dtype).available]
+
+
+#: Properties that leave a certain result certain.
+_OF_CERTAIN = frozenset({"overload-forms", "overload-layouts", "overload-shapes"})
 
 
 def calls_in(name: str, target: Target, subject: Subject) -> Sequence[str]:
@@ -106,7 +114,7 @@ def trusts_its_callers(subject: Subject) -> bool:
     overload: Overload = find(subject.kind, subject.name).info
     if torch.Tag.pointwise in overload.op.tags:
         return False
-    if subject.name in BUILT and re.match(r"_[^_]|.*(\.data|_jvp)$", subject.name):
+    if subject.name in built.BUILT and re.match(r"_[^_]|.*(\.data|_jvp)$", subject.name):
         return True
     return overload.backward or _TRUSTING.match(subject.name) is not None
 
@@ -247,13 +255,17 @@ def call_quietly(op: Any, sample: Sample) -> Any:
         return sample.call(op)
 
 
-def answers(target: Target, subject: Subject, recorder: Recorder, limit: int) -> Iterator[Answer]:
+def answers(
+    target: Target, subject: Subject, recorder: Recorder, limit: int, *, drawn: bool = False
+) -> Iterator[Answer]:
     """Yield the answers to calls of the overload in the dtype of the result that is recorded.
 
-    The first one can be made in place, if any can.
+    The first one can be made in place, if any can. With ``drawn`` the results may be random numbers.
     """
     dtype = recorder.id.dtype
-    calls = calls_of(subject, dtype)
+    calls = (
+        certain_calls_of(subject, dtype) if subject.info.random and not drawn else calls_of(subject, dtype)
+    )
     recorder.samples(0, calls.available)
     found = [answer(subject, dtype, calls[index]) for index in range(calls.available)]
     known = [one for one in found if one is not None and _is_declared(target, one)]
@@ -307,7 +319,12 @@ def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: 
         ):
             good = False
             continue
-        good &= _values(target, recorder, found, number, value, part)
+        if name not in _invariants.INVARIANTS:
+            good &= _values(target, recorder, found, number, value, part)
+    if good and name in _invariants.INVARIANTS:
+        good = _invariants.agree(
+            recorder, name, found.sample, trees.tensors(actual), trees.tensors(found.plain), what
+        )
     return good
 
 

@@ -37,7 +37,11 @@ Layout = Callable[[torch.Tensor], Placed | None]
 
 
 def _filled(shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
-    return torch.empty(shape, dtype=like.dtype, device=like.device).fill_(_CANARY)
+    """Return memory full of the canary, of zeros if the tensor is all ones: ``torch.all`` of both is the same
+    otherwise.
+    """
+    canary = 0 if bool((like == 1).all()) else _CANARY
+    return torch.empty(shape, dtype=like.dtype, device=like.device).fill_(canary)
 
 
 def with_gaps(tensor: torch.Tensor) -> Placed | None:
@@ -82,14 +86,26 @@ def channels_last_at_offset(tensor: torch.Tensor) -> Placed | None:
     return _put(base[1].movedim(-1, 1), base, tensor)
 
 
+def alike(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return a tensor whose slices along its first dimension of several are all its first one; None if it
+    has no such dimension.
+    """
+    several = [dimension for dimension, size in enumerate(tensor.shape) if size > 1]
+    if not several or tensor.numel() == 0:
+        return None
+    return tensor.detach().narrow(several[0], 0, 1).expand(tensor.shape).clone()
+
+
 def expanded(tensor: torch.Tensor) -> Placed | None:
-    """The first row for all rows, with a stride of zero."""
-    if tensor.dim() == 0 or tensor.shape[0] < 2 or tensor.numel() == 0:
+    """One slice for all along the first dimension of several, with a stride of zero."""
+    several = [dimension for dimension, size in enumerate(tensor.shape) if size > 1]
+    if not several or tensor.numel() == 0:
         return None
     base = _filled(tuple(tensor.shape), tensor)
+    first = base.narrow(several[0], 0, 1)
     with torch.no_grad():
-        base[:1].copy_(tensor[:1])
-    return Placed(base[:1].expand(tensor.shape), base)
+        first.copy_(tensor.narrow(several[0], 0, 1))
+    return Placed(first.expand(tensor.shape), base)
 
 
 def _put(view: torch.Tensor, base: torch.Tensor, tensor: torch.Tensor) -> Placed:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
 import torch
 
 from conformance.checking import trees
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
-from conformance.properties.overloads._answers import (
-    Answer,
-    answer,
-    answers,
-    dtypes,
-    trusts_its_callers,
-)
-from conformance.properties.overloads._changes import in_dimensions
+from conformance.properties.overloads._answers import Answer, answers, dtypes, trusts_its_callers
+from conformance.properties.overloads._changes import again, in_dimensions, mapped, with_tensor
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, Laid, forms_of, hold
-from conformance.properties.overloads._layouts import LAYOUTS, channels_last_at_offset, expanded
-from conformance.samples.operators import dtype_name
+from conformance.properties.overloads._layouts import LAYOUTS, alike, channels_last_at_offset, expanded
+from conformance.samples.kernels import base_name
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
@@ -32,6 +27,10 @@ _TENSORS = 6
 _UNSAFE_STRIDES = frozenset({"_weight_norm_interface", "_weight_norm_interface_backward"})
 #: torch's own kernels write bytes beside a strided out= of theirs, and end the process.
 _UNSAFE = ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "upsample_bilinear2d", "upsample_bicubic2d")
+
+
+#: Overloads that write to the places that an argument names.
+_WRITES_PLACES = re.compile(r"index_(copy|put)|scatter|put|max_unpool")
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -57,13 +56,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for found in answers(target, subject, recorder, _LIMIT):
         tensors = found.sample.tensors()
         recorder.idle("no tensor of the calls can have another layout")
-        for form in forms_of(target, found):
-            for word, layout in LAYOUTS.items():
-                for place in range(min(len(tensors), _TENSORS)):
-                    if layout(torch.empty_like(tensors[place])) is not None:
-                        hold(target, recorder, found, form, Laid(layout, word, place))
-                if form != FUNCTION:
-                    hold(target, recorder, found, form, into=layout)
+        _in_every_layout(target, recorder, found)
+        for telling in _telling(found):
+            _in_every_layout(target, recorder, telling)
         _in_four_dimensions(target, recorder, found)
         for place in range(min(len(tensors), _TENSORS)):
             repeated = _rows_alike(found, place)
@@ -71,6 +66,42 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 for form in forms_of(target, repeated):
                     if (form, place) != (IN_PLACE, 0):
                         hold(target, recorder, repeated, form, Laid(expanded, "one row expanded", place))
+
+
+def _in_every_layout(target: Target, recorder: Recorder, found: Answer) -> None:
+    tensors = found.sample.tensors()
+    for form in forms_of(target, found):
+        for word, layout in LAYOUTS.items():
+            for place in range(min(len(tensors), _TENSORS)):
+                if layout(torch.empty_like(tensors[place])) is not None:
+                    hold(target, recorder, found, form, Laid(layout, word, place))
+            if form != FUNCTION:
+                hold(target, recorder, found, form, into=layout)
+
+
+def _telling(found: Answer) -> Iterator[Answer]:
+    """Yield the answers of a function that says yes or no to values of which it says both.
+
+    Of random numbers all are finite, and no two are equal: whatever is read in their place gives the same.
+    """
+    results = trees.tensors(found.plain)
+    if not results or any(t.dtype != torch.bool for t in results) or trusts_its_callers(found.subject):
+        return
+    first = found.sample.tensors()[0]
+    for values in ((0, 1), (1,), (0,), (float("inf"), float("nan"), float("-inf"), 1)):
+        floating = first.is_floating_point() or first.is_complex()
+        if not floating and len(values) > 2:
+            continue
+
+        def of_values(tensor: torch.Tensor, values: tuple[float, ...] = values) -> torch.Tensor:
+            if tensor.dtype != first.dtype:
+                return tensor
+            order = torch.arange(tensor.numel()) * 7 // 3 % len(values)
+            return torch.tensor(values)[order].to(tensor.dtype).reshape(tensor.shape)
+
+        changed = again(found, mapped(found.sample, of_values))
+        if changed is not None:
+            yield changed
 
 
 def _in_four_dimensions(target: Target, recorder: Recorder, found: Answer) -> None:
@@ -94,14 +125,19 @@ def _in_four_dimensions(target: Target, recorder: Recorder, found: Answer) -> No
 
 def _rows_alike(found: Answer, place: int) -> Answer | None:
     """The same call with all rows of one tensor equal to its first; None if the CPU raises for it."""
+    if found.rule.name == "factorisation":  # equal rows make a matrix singular; equal matrices do not
+        batched = None if trusts_its_callers(found.subject) else in_dimensions(found, 3)
+        if batched is None or batched.sample.tensors()[place].dim() < 3:
+            return None
+        found = batched
     tensor = found.sample.tensors()[place]
-    if expanded(tensor) is None or found.rule.name == "factorisation":
-        return None  # equal rows make a matrix singular
+    repeated = alike(tensor)
+    if repeated is None:
+        return None
     counts = not (tensor.is_floating_point() or tensor.is_complex())
-    if counts and place > 0 and torch.Tag.pointwise not in found.overload.op.tags:
-        return None  # equal indices write to one place, in an order that is free
-    alike = tensor[:1].expand(tensor.shape).clone()
-    input, args, kwargs = trees.tree_map(lambda v: alike if v is tensor else v, found.sample.arguments)
-    return answer(
-        found.subject, dtype_name(found.dtype), found.sample.replace(input=input, args=args, kwargs=kwargs)
-    )
+    if counts and place > 0:
+        if trusts_its_callers(found.subject):
+            return None  # lengths and offsets that fit no longer
+        if _WRITES_PLACES.match(base_name(found.subject.name)):
+            return None  # equal indices write to one place, in an order that is free
+    return again(found, with_tensor(found.sample, place, repeated))

@@ -46,7 +46,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     with generators_restored():
-        for found in answers(target, subject, recorder, _LIMIT):
+        for found in answers(target, subject, recorder, _LIMIT, drawn=True):
             recorder.idle("no call of the overload draws numbers")
             _draws(target, recorder, found, FUNCTION)
             overload: Overload = subject.info

@@ -2,39 +2,58 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 
 import torch
 
+from conformance.checking import trees
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.properties.operators._enlarged import Way, ways
-from conformance.properties.overloads._answers import Answer, answers, dtypes, trusts_its_callers
-from conformance.properties.overloads._changes import again, in_dimensions, reshaped, with_tensor
+from conformance.properties.overloads._answers import Answer, answer, answers, dtypes, trusts_its_callers
+from conformance.properties.overloads._changes import again, in_dimensions, mapped, reshaped, with_tensor
 from conformance.properties.overloads._forms import forms_of, hold
+from conformance.samples.calls import made_by, sources
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 2
+#: Calls that are tried if the results of the first ones do not grow.
+_TO_GROW = 8
+#: A call grows to so many times the size that its result is to have, at most.
+_MOST_SHARE = 16
+#: Samples of an operator that are changed for the calls that it makes then, and the elements of these.
+_SAMPLES = 4
+_MOST = 1 << 20
 _TENSORS = 4
 _RANKS = (4, 5, 6, 7)
 #: Behind a vector of 16, and above the sizes from which on kernels work in parts.
 _SIZES = (17, 257, 1025, 4097, 65_537)
+_SIZES_OF_CALLERS = (257, 65_537)
 #: Seconds that the CPU may take for a size, so that a larger one is tried.
 _SECONDS = 0.02
 _WAYS = 2
 #: They write to places that must differ, and in a larger call they would not.
 _UNIQUE = frozenset({"scatter", "index_copy", "put", "index_put"})
 #: One of them compares all elements of a row with each other.
-_SLOW = frozenset({"multilabel_margin_loss_forward", "_cdist_forward", "_pdist_forward"})
+_SLOW = frozenset(
+    {
+        *("multilabel_margin_loss_forward", "multilabel_margin_loss_backward", "_cdist_forward"),
+        *("_cdist_backward", "_pdist_forward", "_pdist_backward", "_histogramdd_from_bin_tensors"),
+        *("unique_dim", "unique_dim_consecutive"),
+    }
+)
+#: torch's own kernels divide by a size that is zero, or read beyond what is empty, and end the process.
+_UNSAFE = frozenset({"_pdist_backward", "_segment_reduce_backward", "lu_unpack"})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return [] if trusts_its_callers(subject) else dtypes("overload-shapes", target, subject)
+    return dtypes("overload-shapes", target, subject)
 
 
 @register(
@@ -50,17 +69,74 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
+    if trusts_its_callers(subject):
+        changes = _of_callers(subject, recorder.id.dtype)
+    else:
+        changes = _changes(target, subject, recorder)
+    for changed in changes:
+        for form in forms_of(target, changed):
+            hold(target, recorder, changed, form)
+    recorder.idle("the CPU takes the calls in no other shape")
+
+
+def _changes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[Answer]:
+    """Yield the answers to calls of other shapes."""
+    known = list(answers(target, subject, recorder, _TO_GROW))
+    for found in known[:_LIMIT]:
+        yield from _ranks(found)
+        yield from scalars(found)
+        yield from empty(found)
+    if base_name(subject.name) in _UNIQUE:
+        return
+    larger = next(filter(None, (list(_sizes(found)) for found in known[:_LIMIT])), [])
+    yield from larger
+    if larger and not _grows(known[0], larger[-1]) and subject.name not in _SLOW:
+        yield from next(filter(None, (list(_sizes(found, growing=True)) for found in known)), [])
+
+
+def _grows(found: Answer, larger: Answer) -> bool:
+    return _elements(larger) > _elements(found)
+
+
+def _elements(found: Answer) -> int:
+    return max((t.numel() for t in trees.tensors(found.plain)), default=0)
+
+
+def _of_callers(subject: Subject, dtype: str) -> Iterator[Answer]:
+    """Yield the answers to calls that operators make for larger and for empty samples of theirs."""
     grown = False
-    for found in answers(target, subject, recorder, _LIMIT):
-        for changed in [*_ranks(found), *scalars(found), *empty(found)]:
-            for form in forms_of(target, changed):
-                hold(target, recorder, changed, form)
-        if not grown and base_name(subject.name) not in _UNIQUE:
-            for changed in _sizes(found):
-                grown = True
-                for form in forms_of(target, changed):
-                    hold(target, recorder, changed, form)
-        recorder.idle("the CPU takes the calls in no other shape")
+    for operator, sample in sources(subject, dtype, _SAMPLES):
+        for changed in _smaller(sample) if subject.name not in _UNSAFE else ():
+            for call in itertools.islice(made_by(subject, operator, dtype, changed), 1):
+                found = answer(subject, dtype, call)
+                if found is not None and any(t.numel() == 0 for t in call.tensors()):
+                    yield found
+        way = next(ways(operator, sample), None) if not grown else None
+        for size in _SIZES_OF_CALLERS[: 1 if subject.name in _SLOW else None]:
+            larger = None if way is None else way.at(size)
+            if larger is None:
+                break
+            started = time.perf_counter()
+            for call in itertools.islice(made_by(subject, operator, dtype, larger, largest=_MOST), 1):
+                found = answer(subject, dtype, call)
+                if found is not None:
+                    grown = True
+                    yield found
+            if time.perf_counter() - started > 5 * _SECONDS:
+                break
+
+
+def _smaller(sample: Sample) -> Iterator[Sample]:
+    """Yield a sample with no elements in its first tensor and those of that shape, along one dimension."""
+    first = sample.tensors()[0]
+    for dimension in (0, 1, -1)[: first.dim()]:
+
+        def without(tensor: torch.Tensor, dimension: int = dimension) -> torch.Tensor:
+            if tensor.shape != first.shape:
+                return tensor
+            return tensor.detach().narrow(dimension, 0, 0).clone().requires_grad_(tensor.requires_grad)
+
+        yield mapped(sample, without)
 
 
 def _ranks(found: Answer) -> Iterator[Answer]:
@@ -100,11 +176,13 @@ def empty(found: Answer) -> Iterator[Answer]:
                 yield changed
 
 
-def _sizes(found: Answer) -> Iterator[Answer]:
+def _sizes(found: Answer, *, growing: bool = False) -> Iterator[Answer]:
+    """Yield the answers to larger calls; with ``growing`` only to those whose result is as large."""
     known: list[Way] = []
-    new = ways(found.subject, found.sample)
+    new = (way for way in ways(found.subject, found.sample) if way.grows or not growing)
+    share = max(t.numel() for t in found.sample.tensors()) // max(1, _elements(found)) if growing else 1
     for size in _SIZES[: 3 if found.subject.name in _SLOW else None]:
-        sample = _grown(known, new, size)
+        sample = _grown(known, new, size * max(1, min(share, _MOST_SHARE)))
         if sample is None:
             return
         started = time.perf_counter()

@@ -11,9 +11,10 @@ from conformance.checking import trees
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.properties.overloads._answers import Answer, Comparison, answers, dtypes, trusts_its_callers
-from conformance.properties.overloads._changes import again, seeded, with_tensor
+from conformance.properties.overloads._changes import again, arguments, seeded, with_tensor
 from conformance.properties.overloads._forms import forms_of, hold
 from conformance.samples.kernels import base_name
+from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
@@ -30,9 +31,17 @@ _MOVES = re.compile(
 )
 #: Overloads of integers that compute without reading places from their argument.
 _COUNTS = re.compile(
-    r"(sum|cumsum|amax|amin|max|min|aminmax|any|all|trace|dot|mv|mm|bmm|addmm|addmv|baddbmm)$"
+    r"(sum|nansum|cumsum|prod|cumprod|amax|amin|max|min|aminmax|argmax|argmin|argsort|cummax|cummin|any|all"
+    r"|trace|dot|vdot|mv|mm|bmm|addmm|addmv|addr|baddbmm|addbmm|linalg_cross|sort|topk|kthvalue|median|nanmedian"
+    r"|mode|isin|searchsorted|bucketize|equal|count_nonzero|unique\w*|_unique2?|\w*max_pool\dd_with_indices"
+    r"|index_(add|reduce|put)|scatter\w*|put|masked_scatter|diff|hash_tensor)$"
 )
+#: Arguments whose integers are places, or say how many.
+_PLACES = re.compile(r"ind(ices|ex)|offset|target|lengths|repeats|sorter|.*mask$|batch_sizes|step")
 
+
+#: How far a NaN reaches in a factor is free.
+_FACTORS = re.compile("linalg|cholesky|geqrf")
 
 #: NaN in their argument leads torch's own kernel out of the memory of its input.
 _UNSAFE = frozenset({"grid_sampler_2d_backward", "grid_sampler_3d_backward"})
@@ -85,13 +94,35 @@ def with_special_values(target: Target, found: Answer) -> Iterator[Answer]:
             parts = torch.view_as_real(tensor.detach().clone(memory_format=torch.contiguous_format))
             new = torch.view_as_complex(seeded(parts, range(len(values)), values))
             yield from _some(again(found, with_tensor(found.sample, place, new), Comparison.BITS))
-        elif tensor.dtype == torch.int64 and (
-            pointwise or moves(base_name(found.subject.name)) or _COUNTS.match(base_name(found.subject.name))
-        ):
-            if (moves(base_name(found.subject.name)) or "shift" in found.subject.name) and place > 0:
-                continue  # indices, and shifts by more bits than there are
-            wide = seeded(tensor, (0, tensor.numel() // 2 + 1), (2**53 + 1, -(2**53) - 1))
-            yield from _some(again(found, with_tensor(found.sample, place, wide)))
+        elif tensor.dtype == torch.int64 and _computes(found, tensor):
+            for wide in wide_integers(found, place):
+                yield from _some(again(found, wide))
+
+
+def _computes(found: Answer, tensor: torch.Tensor) -> bool:
+    """Return whether an integer argument holds numbers to compute with, and not places."""
+    name = base_name(found.subject.name)
+    if not (torch.Tag.pointwise in found.overload.op.tags or moves(name) or _COUNTS.match(name)):
+        return False
+    if "shift" in name:
+        return tensor is found.sample.tensors()[0]  # no shift by more bits than there are
+    holder = next(
+        (a for a, value in arguments(found) if any(t is tensor for t in trees.tensors(value))), None
+    )
+    return holder is not None and _PLACES.match(holder.name) is None
+
+
+def wide_integers(found: Answer, place: int) -> Iterator[Sample]:
+    """Yield a call with integers in one tensor that float64 rounds, alone and beside what they round to."""
+    tensors = found.sample.tensors()
+    tensor = tensors[place]
+    places = (0, tensor.numel() // 2 + 1)
+    wide = with_tensor(found.sample, place, seeded(tensor, places, (2**53 + 1, -(2**53) - 1)))
+    yield wide
+    for other, beside in enumerate(tensors):
+        if other != place and beside.dtype == torch.int64 and _computes(found, beside):
+            rounded = seeded(beside, range(beside.numel()), (2**53,) * 2)
+            yield with_tensor(wide, other, rounded)
 
 
 def _the_same_everywhere(found: Answer, tensor: torch.Tensor) -> Iterator[Answer]:
@@ -116,7 +147,7 @@ def _floating(
             changed = again(found, with_tensor(found.sample, place, new))
             if changed is not None and _is_floating(changed):
                 yield changed
-    elif "linalg" not in found.subject.name and "cholesky" not in found.subject.name:
+    elif not _FACTORS.search(found.subject.name):
         for value in (float("nan"), float("inf"), float("-inf")):
             new = seeded(tensor, (tensor.numel() // 2,), (value,))
             held = Comparison.SPECIAL if value != value else Comparison.INFINITE
