@@ -129,7 +129,8 @@ def _run(options: argparse.Namespace) -> int:
             f"Target {options.target} in mode {options.mode}, torch {torch.__version__}: {len(mutants)} "
             f"mutants of {len(learned.places())} places against {len(learned.lessons)} results"
         )
-        options.page.write_text(page.markdown(title, tallies, outcomes, calls))
+        core = score.within(outcomes, learned, calls, "core")
+        options.page.write_text(page.markdown(title, tallies, outcomes, calls, core))
     record = {kind: dataclasses.asdict(tally) for kind, tally in tallies.items()}
     (folder / "score.json").write_text(json.dumps({"digest": digest, "kinds": record}, indent=1) + "\n")
     print(score.text(tallies))

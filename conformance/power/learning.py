@@ -54,6 +54,16 @@ class Learned:
             found.update(dict.fromkeys(self.levels[level], index))
         return found
 
+    def called_at(self, level: str) -> set[str]:
+        """Return the places that the results of a level call."""
+        chosen, places = set(self.levels[level]), self.places()
+        return {
+            places[number]
+            for lesson in self.lessons
+            if lesson.result in chosen
+            for number in lesson.calls[::3]
+        }
+
     def places(self) -> list[str]:
         """The places, in the order of their numbers."""
         return list(dict.fromkeys(Fault.parse(name).place for name in self.faults))

@@ -60,8 +60,9 @@ def markdown(
     tallies: Mapping[str, Tally],
     outcomes: Iterable[Outcome],
     calls: Mapping[tuple[str, str], Set[str]],
+    core: Tally,
 ) -> str:
-    """Return the page; ``calls`` is what was learned of the calls of each place."""
+    """Return the page; ``calls`` is what was learned of each place, ``core`` counts those that core calls."""
     everything = tallies["all"]
     lines = [
         "# Score of detection power",
@@ -78,6 +79,8 @@ def markdown(
             f"| killed at level {level} | {everything.killed_at(level)} | {_share(everything, level)} |"
             for level in LEVELS
         ),
+        f"| killed at level core, of the {core.counted} counted at places that it calls | "
+        f"{core.killed_at('core')} | {_share(core, 'core')} |",
         f"| survived | {everything.survived} | {_percent(everything.survived, everything.counted)} |",
         f"| asleep | {everything.asleep} | {_percent(everything.asleep, everything.counted)} |",
         "",

@@ -53,6 +53,15 @@ def count(
     return tallies
 
 
+def within(
+    outcomes: Iterable[Outcome], learned: Learned, calls: Mapping[tuple[str, str], Set[str]], level: str
+) -> Tally:
+    """Count the outcomes at places that the results of a level call; the others are beyond its breadth."""
+    called = learned.called_at(level)
+    inside = [outcome for outcome in outcomes if Fault.parse(outcome.mutant).place in called]
+    return count(inside, learned, calls)["all"]
+
+
 def text(tallies: Mapping[str, Tally]) -> str:
     """Return a table for a terminal."""
     lines = [f"{'kind':32} {'all':>6} {'full':>6} {'core':>6} {'surv':>6} {'sleep':>6} {'excus':>6}"]

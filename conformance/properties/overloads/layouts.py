@@ -18,7 +18,7 @@ from conformance.samples.kernels import base_name
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
-_LIMIT = 2
+_LIMIT = 3
 #: Tensors of a call that are laid out in turn.
 _TENSORS = 6
 
@@ -28,6 +28,12 @@ _UNSAFE_STRIDES = frozenset({"_weight_norm_interface", "_weight_norm_interface_b
 #: torch's own kernels write bytes beside a strided out= of theirs, and end the process.
 _UNSAFE = ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "upsample_bilinear2d", "upsample_bicubic2d")
 
+
+_CHANNELS_LAST = "channels_last at an offset"
+
+#: Combinations of a form, a layout and the place of the tensor that has it (None: what is written). Each is
+#: held in the first call that can have it: more calls would say the same at twice the time.
+Tried = set[tuple[str, str, int | None]]
 
 #: Overloads that write to the places that an argument names.
 _WRITES_PLACES = re.compile(r"index_(copy|put)|scatter|put|max_unpool")
@@ -53,34 +59,45 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
+    tried: Tried = set()
+    told: dict[str, Tried] = {}
     for found in answers(target, subject, recorder, _LIMIT):
-        tensors = found.sample.tensors()
         recorder.idle("no tensor of the calls can have another layout")
-        _in_every_layout(target, recorder, found)
-        for telling in _telling(found):
-            _in_every_layout(target, recorder, telling)
-        _in_four_dimensions(target, recorder, found)
-        for place in range(min(len(tensors), _TENSORS)):
-            repeated = _rows_alike(found, place)
-            if repeated is not None:
-                for form in forms_of(target, repeated):
-                    if (form, place) != (IN_PLACE, 0):
-                        hold(target, recorder, repeated, form, Laid(expanded, "one row expanded", place))
+        _in_every_layout(target, recorder, found, tried)
+        for values, telling in _telling(found):
+            _in_every_layout(target, recorder, telling, told.setdefault(values, set()))
+        _in_four_dimensions(target, recorder, found, tried)
+        _with_one_row_expanded(target, recorder, found, tried)
 
 
-def _in_every_layout(target: Target, recorder: Recorder, found: Answer) -> None:
+def _in_every_layout(target: Target, recorder: Recorder, found: Answer, tried: Tried) -> None:
     tensors = found.sample.tensors()
     for form in forms_of(target, found):
         for word, layout in LAYOUTS.items():
             for place in range(min(len(tensors), _TENSORS)):
-                if layout(torch.empty_like(tensors[place])) is not None:
-                    hold(target, recorder, found, form, Laid(layout, word, place))
-            if form != FUNCTION:
+                if layout(torch.empty_like(tensors[place])) is None or (form, word, place) in tried:
+                    continue
+                tried.add((form, word, place))
+                hold(target, recorder, found, form, Laid(layout, word, place))
+            if form != FUNCTION and (form, word, None) not in tried:
+                if any(layout(torch.empty_like(t)) for t in trees.tensors(found.plain)):
+                    tried.add((form, word, None))
                 hold(target, recorder, found, form, into=layout)
 
 
-def _telling(found: Answer) -> Iterator[Answer]:
-    """Yield the answers of a function that says yes or no to values of which it says both.
+def _with_one_row_expanded(target: Target, recorder: Recorder, found: Answer, tried: Tried) -> None:
+    for place in range(min(len(found.sample.tensors()), _TENSORS)):
+        repeated = _rows_alike(found, place)
+        if repeated is None:
+            continue
+        for form in forms_of(target, repeated):
+            if (form, place) != (IN_PLACE, 0) and (form, "expanded", place) not in tried:
+                tried.add((form, "expanded", place))
+                hold(target, recorder, repeated, form, Laid(expanded, "one row expanded", place))
+
+
+def _telling(found: Answer) -> Iterator[tuple[str, Answer]]:
+    """Yield the answers of a function that says yes or no to values of which it says both, by the values.
 
     Of random numbers all are finite, and no two are equal: whatever is read in their place gives the same.
     """
@@ -101,10 +118,10 @@ def _telling(found: Answer) -> Iterator[Answer]:
 
         changed = again(found, mapped(found.sample, of_values))
         if changed is not None:
-            yield changed
+            yield str(values), changed
 
 
-def _in_four_dimensions(target: Target, recorder: Recorder, found: Answer) -> None:
+def _in_four_dimensions(target: Target, recorder: Recorder, found: Answer, tried: Tried) -> None:
     """Try channels_last on a call that has no tensor of four dimensions."""
     if trusts_its_callers(found.subject) or any(tensor.dim() == 4 for tensor in found.sample.tensors()):
         return
@@ -113,14 +130,9 @@ def _in_four_dimensions(target: Target, recorder: Recorder, found: Answer) -> No
         return
     for form in forms_of(target, deeper):
         for place, tensor in enumerate(deeper.sample.tensors()[:_TENSORS]):
-            if tensor.dim() == 4:
-                hold(
-                    target,
-                    recorder,
-                    deeper,
-                    form,
-                    Laid(channels_last_at_offset, "channels_last at an offset", place),
-                )
+            if tensor.dim() == 4 and (form, _CHANNELS_LAST, place) not in tried:
+                tried.add((form, _CHANNELS_LAST, place))
+                hold(target, recorder, deeper, form, Laid(channels_last_at_offset, _CHANNELS_LAST, place))
 
 
 def _rows_alike(found: Answer, place: int) -> Answer | None:

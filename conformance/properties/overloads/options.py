@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,12 +16,39 @@ from conformance.checking.recorder import Recorder
 from conformance.properties.overloads._answers import Answer, answers, dtypes, trusts_its_callers
 from conformance.properties.overloads._changes import again, arguments, backwards, with_argument, with_tensor
 from conformance.properties.overloads._forms import forms_of, hold
+from conformance.properties.overloads.values import with_special_values
+from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
 from conformance.subjects.overloads import TAKEN_FROM_OUT
 from conformance.target.target import Target
 
 _LIMIT = 3
+#: Calls that are searched for one in which an option has an effect that the first ones do not show.
+_SEARCHED = 12
+#: How the note on an option begins that no call shows; ``python -m conformance.upkeep.options`` lists them.
+NO_EFFECT = "no sample shows an effect of "
+#: Options that torch documents to change no value, by what they change.
+NO_VALUES: Mapping[str, str] = {
+    "check_errors": "whether a factorisation that fails raises",
+    "non_blocking": "whether the host waits",
+    "unsafe": "whether arguments are checked",
+    "assume_unique": "how fast it is, if the elements are unique",
+    "cudnn_enabled": "the library of CUDA that computes it",
+    "use_fast_accum": "the accumulator, if the device has a faster one",
+    "implicit": "nothing outside of TorchScript",
+    "sparse": "the layout of the gradient",
+    "sparse_grad": "the layout of the gradient",
+    "scale_grad_by_freq": "the gradient",
+    "stable": "the order of equal elements, which is free without it",
+    "sorted": "the order, which is free without it",
+    "return_inverse": "whether a result is computed that the caller drops",
+    "return_counts": "whether a result is computed that the caller drops",
+    "embedding.padding_idx": "the gradient",
+    "max_unpool3d.stride": "nothing: the size of the result is an argument",
+    "max_unpool3d.padding": "nothing: the size of the result is an argument",
+    "equal.the order of arguments": "nothing",
+}
 
 #: Values of arguments that are words, by the argument's name.
 _WORDS = {
@@ -58,23 +86,51 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     tried: dict[str, bool] = {}
-    for found in answers(target, subject, recorder, _LIMIT):
+    calls = list(answers(target, subject, recorder, _SEARCHED))
+    for found in calls[:_LIMIT]:
         recorder.idle("the calls have no options")
         for name, changed in _changed(found):
             tried[name] = tried.get(name, False) or _differs(changed, found)
             for form in forms_of(target, changed):
                 hold(target, recorder, changed, form)
-    for name, counts in tried.items():
-        if not counts:
-            recorder.note(f"no sample shows an effect of {name}")
+    quiet = {name for name, counts in tried.items() if not counts}
+    for name in sorted(quiet - _no_values(subject)):
+        telling = next(_telling(target, calls, name), None)
+        if telling is None:
+            recorder.note(f"{NO_EFFECT}{name}")
+            continue
+        for form in forms_of(target, telling):
+            hold(target, recorder, telling, form)
 
 
-def _changed(found: Answer) -> Iterator[tuple[str, Answer]]:
+def _no_values(subject: Subject) -> set[str]:
+    prefix = f"{base_name(subject.name)}."
+    return {name.removeprefix(prefix) for name in NO_VALUES}
+
+
+def _telling(target: Target, calls: Sequence[Answer], name: str) -> Iterator[Answer]:
+    """Yield the answers to calls in which another value of an option changes the CPU's result."""
+    special = (one for found in calls[:_LIMIT] for one in with_special_values(target, found))
+    for found in itertools.chain(calls[_LIMIT:], special):
+        for _, changed in _changed(found, name):
+            if _differs(changed, found):
+                yield changed
+
+
+def _changed(found: Answer, only: str | None = None) -> Iterator[tuple[str, Answer]]:
+    """Yield the answers to the call with other values of one argument, or of each in turn, by its name."""
     for argument, value in arguments(found):
-        for other in _others(found, argument, value):
+        if only not in (None, argument.name):
+            continue
+        others = [*_others(found, argument, value)]
+        if only is not None:
+            others += _more(found, argument, value)
+        for other in others:
             changed = again(found, with_argument(found, argument.name, other))
             if changed is not None:
                 yield argument.name, changed
+    if only is not None:
+        return
     exchanged = None if trusts_its_callers(found.subject) else _distinct(found)
     if exchanged is not None:
         changed = again(found, exchanged)
@@ -114,6 +170,19 @@ def _others(found: Answer, argument: Any, value: Any) -> Iterator[Any]:
         yield value + 1
     elif kind == "List[int]" and value and re.search("stride|dilation|padding", name):
         yield [one + 1 for one in value]
+
+
+def _more(found: Answer, argument: Any, value: Any) -> Iterator[Any]:
+    """Values that some options need to show: below zero, an index that occurs, an element of the input."""
+    if trusts_its_callers(found.subject) or _PLACES.match(argument.name) or isinstance(value, bool):
+        return
+    if str(argument.type) == "int":
+        yield from (0, 1)
+    elif str(argument.type) in ("number", "float", "Scalar"):
+        yield -2
+        tensors = found.sample.tensors()
+        if tensors and tensors[0].numel():
+            yield tensors[0].reshape(-1)[0].item()
 
 
 def _distinct(found: Answer) -> Sample | None:

@@ -1,9 +1,10 @@
-"""A hundred calls give the same results, keep no memory, and each looks at its own arguments."""
+"""A hundred calls give the same results in any memory, keep none, and each looks at its own arguments."""
 
 from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -32,6 +33,10 @@ from conformance.target.target import Target
 
 #: Calls of each form: more than the longest period of an error that comes now and then.
 _CALLS = 100
+#: Before every so many calls freed memory is full of something else.
+_FRESH = 20
+#: A kernel may want workspaces beside its results.
+_BLOCKS = 2
 #: Calls that are looked at for one that is small enough.
 _TRIED = 6
 #: Calls with larger tensors are not repeated so often.
@@ -44,8 +49,9 @@ _ROUNDS = 3
     "overload-repeats",
     subject_kind="overload",
     statement=(
-        "A hundred calls give the same results as one, in every form, and leave no memory allocated; a call "
-        "with other values after one of the same sizes gives its own results."
+        "A hundred calls give the same results as one, in every form, whatever the memory held that they are "
+        "given, and leave none allocated; a call with other values after one of the same sizes gives its own "
+        "results."
     ),
     level="core",
     applies=functools.partial(dtypes, "overload-repeats"),
@@ -85,6 +91,8 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str) -> Non
 
     def calls(_: Any) -> None:
         for call in range(_CALLS):
+            if call % _FRESH == 0:
+                leave_behind(parts, target.torch_device, filler=call // _FRESH)
             if form == IN_PLACE:
                 copy.replace(input=rows[0][call]).call(overload.in_place)
             elif form == OUT:
@@ -109,6 +117,17 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str) -> Non
             _one_call(target, recorder, found, values, f"call {call} of the {form}")
     if form == FUNCTION:
         _keeps_no_memory(target, recorder, found, copy)
+
+
+def leave_behind(parts: Sequence[torch.Tensor], device: torch.device, *, filler: int) -> None:
+    """Write to memory of the sizes of some tensors and free it: the allocator hands it out next.
+
+    Bytes of ones are NaN in floats and -1 in integers; the other filler is a number.
+    """
+    sizes = [part.numel() * part.element_size() for part in parts for _ in range(_BLOCKS)]
+    blocks = [torch.empty(size, dtype=torch.uint8, device=device) for size in sizes]
+    for block in blocks:
+        block.fill_(255 if filler % 2 == 0 else 63)
 
 
 def _one_call(

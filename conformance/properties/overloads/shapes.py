@@ -15,6 +15,7 @@ from conformance.properties.operators._enlarged import Way, ways
 from conformance.properties.overloads._answers import Answer, answer, answers, dtypes, trusts_its_callers
 from conformance.properties.overloads._changes import again, in_dimensions, mapped, reshaped, with_tensor
 from conformance.properties.overloads._forms import forms_of, hold
+from conformance.properties.overloads._products import long_products
 from conformance.samples.calls import made_by, sources
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample
@@ -60,8 +61,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "overload-shapes",
     subject_kind="overload",
     statement=(
-        "Scalars, four to seven dimensions, no elements and 17 to 65,537 elements give the CPU's results in "
-        "every form."
+        "Scalars, four to seven dimensions, no elements, 17 to 65,537 elements, sums of 4,097 products and "
+        "batches of 513 give the CPU's results in every form."
     ),
     level="core",
     applies=applies,
@@ -86,6 +87,7 @@ def _changes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[A
         yield from _ranks(found)
         yield from scalars(found)
         yield from empty(found)
+    yield from long_products(known)
     if base_name(subject.name) in _UNIQUE:
         return
     larger = next(filter(None, (list(_sizes(found)) for found in known[:_LIMIT])), [])

@@ -36,6 +36,9 @@ _COUNTS = re.compile(
     r"|mode|isin|searchsorted|bucketize|equal|count_nonzero|unique\w*|_unique2?|\w*max_pool\dd_with_indices"
     r"|index_(add|reduce|put)|scatter\w*|put|masked_scatter|diff|hash_tensor)$"
 )
+#: Overloads that round to integers: a half goes to the even one, as IEEE 754 says.
+_ROUNDS = re.compile(r"round|fake_quantize|_quantize")
+_TIES = (0.5, 1.5, -0.5, -2.5)
 #: Arguments whose integers are places, or say how many.
 _PLACES = re.compile(r"ind(ices|ex)|offset|target|lengths|repeats|sorter|.*mask$|batch_sizes|step")
 
@@ -123,6 +126,20 @@ def wide_integers(found: Answer, place: int) -> Iterator[Sample]:
         if other != place and beside.dtype == torch.int64 and _computes(found, beside):
             rounded = seeded(beside, range(beside.numel()), (2**53,) * 2)
             yield with_tensor(wide, other, rounded)
+    yield with_tensor(found.sample, place, _neighbours(tensor))
+
+
+def _neighbours(tensor: torch.Tensor) -> torch.Tensor:
+    """Return distinct integers of which float64 rounds each two to one, the least and the largest among them.
+
+    What orders integers must tell the two apart: the right one comes last, and a tie gives the first.
+    """
+    count = tensor.numel()
+    half = count // 2
+    first, last = torch.arange(half), torch.arange(count - half - 1, -1, -1)
+    low = first // 2 * 4 + (1 - first % 2)
+    high = (count - last // 2) * 4 + (1 - last % 2)
+    return (torch.cat([low, high]) + 2**53).reshape(tensor.shape)
 
 
 def _the_same_everywhere(found: Answer, tensor: torch.Tensor) -> Iterator[Answer]:
@@ -137,6 +154,8 @@ def _floating(
     target: Target, found: Answer, place: int, tensor: torch.Tensor, pointwise: bool
 ) -> Iterator[Answer]:
     values = _numbers(target, tensor.dtype)
+    if _ROUNDS.match(base_name(found.subject.name)):
+        values = [*_TIES, *values]
     if moves(base_name(found.subject.name)):
         new = seeded(tensor, range(len(values)), values)
         yield from _some(again(found, with_tensor(found.sample, place, new), Comparison.BITS))

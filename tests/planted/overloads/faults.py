@@ -450,3 +450,50 @@ def one_call_in_ninety_seven_is_wrong(overload: Overload) -> dict[str, Any]:
         return overload.op(x) + (count % 97 == 0)
 
     return {"op": op}
+
+
+@plant("overload-repeats", "relu", "float32", Kind.VALUE)
+def results_depend_on_what_memory_held(overload: Overload) -> dict[str, Any]:
+    def op(x: Any) -> Any:
+        fresh = torch.empty_like(x)
+        return overload.op(x) + fresh.isnan()
+
+    return {"op": op}
+
+
+@plant("overload-options", "nan_to_num", "float32", Kind.VALUE)
+def the_number_for_nan_is_ignored(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda x, nan=None, *args: overload.op(x, None, *args)}
+
+
+@plant("overload-options", "avg_pool2d", "float32", Kind.VALUE)
+def padding_always_counts(overload: Overload) -> dict[str, Any]:
+    def op(*args: Any, count_include_pad: bool = True, **kwargs: Any) -> Any:
+        return overload.op(*args[:5], count_include_pad=True, **kwargs)
+
+    return {"op": op}
+
+
+@plant("overload-values", "round", "float32", Kind.VALUE)
+def a_half_is_rounded_up(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda x: torch.where(x.frac().abs() == 0.5, x.ceil(), overload.op(x))}
+
+
+@plant("overload-values", "argmax", "int64", Kind.VALUE)
+def integers_are_ordered_as_float64(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda x, *args, **kwargs: overload.op(x.double(), *args, **kwargs)}
+
+
+@plant("overload-shapes", "mm", "float32", Kind.VALUE)
+def a_sum_ends_after_4096_products(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda x, y: overload.op(x[:, :4096], y[:4096])}
+
+
+@plant("overload-shapes", "bmm", "float32", Kind.VALUE)
+def a_batch_ends_after_512_matrices(overload: Overload) -> dict[str, Any]:
+    def op(x: Any, y: Any) -> Any:
+        result = overload.op(x, y)
+        result[512:] = 0
+        return result
+
+    return {"op": op}

@@ -114,12 +114,14 @@ def test_the_score_counts_by_kind_and_by_the_level_that_killed() -> None:
         Outcome("aten::b last-element 0 0 @any", Fate.KILLED.value, "z/a@any", "crash"),
         Outcome("aten::a leak 0 0 @any", Fate.SURVIVED.value),
         Outcome("aten::sin bool-byte 0 0 @any", Fate.ASLEEP.value),
-        Outcome("aten::_linalg_svd bool-byte 0 0 @any", Fate.ASLEEP.value),
+        Outcome("aten::_assert_async bool-byte 0 0 @any", Fate.ASLEEP.value),
     ]
     calls = {("aten::sin", "called"): {"float32"}}
     tallies = score.count(outcomes, LEARNED, calls)
     assert (tallies["all"].counted, tallies["all"].killed) == (4, 2)
     assert (tallies["all"].excused, tallies["all"].asleep, tallies["all"].survived) == (1, 1, 1)
+    inside = score.within(outcomes, LEARNED, calls, "core")
+    assert (inside.counted, inside.killed, inside.killed_at("core")) == (2, 1, 1)  # core calls a alone
     killed = tallies["last-element"]
     assert (killed.killed_at("bringup"), killed.killed_at("core"), killed.killed_at("full")) == (0, 1, 2)
 
