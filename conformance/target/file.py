@@ -78,12 +78,16 @@ KEYS: dict[str, str] = {
     "hooks": "table: word = function of your backend",
     "environment": "table: variables of every process; a table in it, named after a mode, adds its own",
     "compile": "table: `backend` of torch.compile, its `options`, and `fused_options` that fuse operators",
+    "autocast": "table: lists `lower`, `lower_first`, `float32`, `promote` of operators that it casts",
     "distributed": "table: `backend` of process groups, and `device_per_rank`",
     "mode_builds": "table: mode = build of torch that it needs",
     "rehearse": "modes in which each check runs twice and the second run counts; default: lazy",
     "simulated": "true if no hardware is behind the device; every page says so",
     "untested": "true until a run has proved this file",
 }
+#: Lists of operators for autocast: lowered, lowered in their first argument alone, computed in float32, and
+#: in the widest dtype of their arguments.
+AUTOCAST_LISTS = ("lower", "lower_first", "float32", "promote")
 #: On which builds of torch a mode can run.
 BUILDS = ("any", "public", "fork-like")
 _FOLDER = Path(__file__).parent / "known"
@@ -96,7 +100,8 @@ class TargetFile:
     ``environment`` holds the variables of every mode under ``""`` and those of one mode under its name.
     ``expectations`` is the folder or file with the vendor's own expectations, if the file names one. The
     table ``[compile]`` names the ``backend`` of ``torch.compile`` (default ``inductor``), its ``options``,
-    and ``fused_options``: those with which it makes one kernel of several operators, if it can.
+    and ``fused_options``: those with which it makes one kernel of several operators, if it can. The table
+    ``[autocast]`` holds the backend's documented lists (:data:`AUTOCAST_LISTS`).
     The table ``[distributed]`` names the ``backend`` of process groups (default: torch's for the device),
     and says with ``device_per_rank`` whether a rank uses the device of its number (as a process that sees
     all of them must) or the one that its process sees. ``mode_builds`` says which builds of torch a mode
@@ -123,6 +128,7 @@ class TargetFile:
     compile_backend: str
     compile_options: dict[str, Any]
     fused_options: dict[str, Any] | None
+    autocast: dict[str, tuple[str, ...]]
     process_group: str | None
     device_per_rank: bool
     mode_builds: dict[str, str]
@@ -179,6 +185,7 @@ class TargetFile:
             mode=mode,
             compile_backend=self.compile_backend,
             compile_options=self.compile_options,
+            autocast=self.autocast,
             process_group=self.process_group,
             device_per_rank=self.device_per_rank,
             fused_options=self.fused_options,
@@ -283,6 +290,7 @@ class _Reader:
             compile_backend=self.compile("backend", "inductor"),
             compile_options=self.compile("options", {}),
             fused_options=self.compile("fused_options", None),
+            autocast=self.autocast(),
             process_group=self.distributed("backend", str, None),
             device_per_rank=self.distributed("device_per_rank", bool, False),
             mode_builds=self.mode_builds(),
@@ -347,6 +355,17 @@ class _Reader:
             if not (module and colon and attribute):
                 raise self.fail(f"hook {word} is {value!r}; it must be of the form module:function")
         return table
+
+    def autocast(self) -> dict[str, tuple[str, ...]]:
+        """Return the lists of the table [autocast]."""
+        lists: dict[str, tuple[str, ...]] = {}
+        for key, value in self.table("autocast").items():
+            if key not in AUTOCAST_LISTS:
+                raise self.unknown("key in autocast:", key, AUTOCAST_LISTS)
+            if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
+                raise self.fail(f"autocast.{key} is {value!r}; it must be a list of names of operators")
+            lists[key] = tuple(value)
+        return lists
 
     def distributed(self, key: str, kind: type, default: Any) -> Any:
         """An entry of the table [distributed]."""

@@ -39,6 +39,8 @@ class Target:
     compile_backend: str = "inductor"
     compile_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     fused_options: dict[str, Any] | None = None
+    #: Operators that autocast casts, by the lists of :data:`conformance.target.file.AUTOCAST_LISTS`.
+    autocast: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     #: Undeclared capabilities that end the process: nothing that needs one is tried.
     crashing: frozenset[str] = frozenset()
     #: Name of the process group backend in mode ``distributed``; None for torch's default for the device.

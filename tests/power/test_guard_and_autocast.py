@@ -33,7 +33,7 @@ LONG = 0.2
 @pytest.fixture(scope="module")
 def casts() -> Iterator[Autocast]:
     extension = interposer.load(Path(os.environ["CONFORMANCE_POWER_BUILD"]))
-    yield Autocast("cpu", "CPU", extension)
+    yield Autocast("cpu", "CPU", extension, {"float32": ("mse_loss",)})
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +84,11 @@ def test_autocast_of_a_weight_as_it_was(casts: Autocast) -> None:
     assert casts.disarm().effects == 1
     assert torch.equal(weight.detach(), torch.full((2, 2), 2.0))
     assert torch.equal(cast(weight), first * 2)
+
+
+def test_what_is_declared_for_float32_has_no_other_dtype_to_be_cast_to(casts: Autocast) -> None:
+    kinds = {fault.kind for fault in casts.faults if fault.place == "autocast::aten::mse_loss"}
+    assert kinds == {"cast-missing", "cast-stale"}
 
 
 def test_learning_sees_what_autocast_could_do_wrong(casts: Autocast) -> None:

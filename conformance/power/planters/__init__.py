@@ -29,7 +29,10 @@ def of(target: Target, build_folder: Path) -> list[Planter]:
         return [collectives.Collectives()]
     extension = interposer.load(build_folder)
     key = torch_private.dispatch_key(target.device)
-    found: list[Planter] = [Kernels(key, extension), autocast.Autocast(target.device, key, extension)]
+    found: list[Planter] = [
+        Kernels(key, extension),
+        autocast.Autocast(target.device, key, extension, target.autocast),
+    ]
     if not target.is_cpu:
         found += [front.of(target), streams.Streams(target.device, extension)]
     found.append(engine.of(target))

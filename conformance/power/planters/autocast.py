@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -10,6 +10,7 @@ from conformance.power import places
 from conformance.power.faults import Fault
 from conformance.power.interposer import Interposer
 from conformance.power.planters.planter import NO_DTYPE, Counts, Observed, Planter
+from conformance.samples.kernels import base_name
 
 KINDS: Mapping[str, str] = {
     "cast-missing": "arguments keep their dtypes",
@@ -24,9 +25,18 @@ class Autocast(Planter):
 
     computes = True
 
-    def __init__(self, device: str, key: str, extension: Interposer) -> None:
+    def __init__(
+        self, device: str, key: str, extension: Interposer, lists: Mapping[str, Sequence[str]]
+    ) -> None:
         names = places.places(f"Autocast{key}")
-        self.faults = [Fault(_PREFIX + name, kind) for name in names for kind in KINDS]
+        whole = {name for word in ("float32", "promote") for name in lists.get(word, ())}
+        self.faults = [
+            Fault(_PREFIX + name, kind)
+            for name in names
+            for kind in KINDS
+            # What is declared for float32, or the dtype of its arguments, is cast to no dtype of 16 bits.
+            if kind != "cast-to-other-dtype" or base_name(name) not in whole
+        ]
         self._numbers = {(fault.place, fault.kind): number for number, fault in enumerate(self.faults)}
         self._names = names
         self._interposer = extension
@@ -40,7 +50,11 @@ class Autocast(Planter):
         """Return what calls met."""
         seen = self._interposer.take_met_of_autocast()
         return Observed(
-            [(self._numbers[_PREFIX + self._names[place], kind], NO_DTYPE) for place, kind in seen if kind],
+            [
+                (self._numbers[_PREFIX + self._names[place], kind], NO_DTYPE)
+                for place, kind in seen
+                if (_PREFIX + self._names[place], kind) in self._numbers
+            ],
             [(place, 0, NO_DTYPE) for place, kind in seen if not kind],
         )
 

@@ -8,6 +8,7 @@ import pytest
 
 from conformance.errors import UsageError
 from conformance.model.vocabulary import CAPABILITIES
+from conformance.properties.api.autocast._calls import CALLS
 from conformance.target import file as target_file
 
 GOOD_TARGET = 'schema = 1\nname = "mine"\ndevice = "cpu"\n'
@@ -85,6 +86,24 @@ def test_what_torch_compile_is_given(tmp_path: Path) -> None:
     assert (target.compile_backend, target.compile_options) == ("mine", {"depth": 2})
     assert target.fused_options == {"fuse": True}
     assert target.has_graphs
+
+
+def test_lists_of_autocast(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD_TARGET + '[autocast]\nlower = ["mm"]\npromote = []\n')
+    assert target_file.load(str(path)).target("eager").autocast == {"lower": ("mm",), "promote": ()}
+    path.write_text(GOOD_TARGET + '[autocast]\nlow = ["mm"]\n')
+    with pytest.raises(UsageError, match="unknown key in autocast: 'low'; known are lower, lower_first"):
+        target_file.load(str(path))
+    path.write_text(GOOD_TARGET + '[autocast]\nlower = "mm"\n')
+    with pytest.raises(UsageError, match=r"autocast\.lower is 'mm'; it must be a list of names"):
+        target_file.load(str(path))
+
+
+def test_known_lists_of_autocast_name_operators_that_the_suite_calls() -> None:
+    for name in target_file.known_targets():
+        for listed in target_file.load(name).autocast.values():
+            assert set(listed) <= set(CALLS), name
 
 
 def test_known_targets_are_good_and_unknown_ones_are_named() -> None:

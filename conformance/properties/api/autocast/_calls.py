@@ -1,0 +1,197 @@
+"""Calls of the operators that backends list for autocast, by operator and overload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from conformance.behaviours.lab import Lab
+
+
+class Maker:
+    """Makes the tensors of one call; each floating one is a leaf that wants a gradient, as a weight does."""
+
+    def __init__(self, lab: Lab, dtype: torch.dtype) -> None:
+        self._lab = lab
+        self.dtype = dtype
+
+    def values(self, *shape: int, low: float = -1.0, high: float = 1.0) -> torch.Tensor:
+        """Return values that every dtype of 16 bits has, so that casts lose nothing."""
+        steps = self._lab.integers(*shape, low=int(low * 8), high=int(high * 8) + 1, dtype=torch.float32)
+        return (steps / 8).to(self.dtype).detach().requires_grad_()
+
+    def positive(self, *shape: int) -> torch.Tensor:
+        """Return values from a half to two."""
+        return self.values(*shape, low=0.5, high=2.0)
+
+    def signs(self, *shape: int) -> torch.Tensor:
+        """Return -1 and 1, without a gradient."""
+        return (self._lab.integers(*shape, low=0, high=2, dtype=torch.float32) * 2 - 1).to(self.dtype)
+
+    def places(self, *numbers: int) -> torch.Tensor:
+        """Return int64."""
+        return self._lab.put(list(numbers))
+
+
+#: The arguments of a call.
+Arguments = Callable[[Maker], Sequence[Any]]
+
+
+def _unary(make: Maker) -> Sequence[Any]:
+    return [make.values(3, 4, low=-0.5, high=0.5)]
+
+
+def _of_positive(make: Maker) -> Sequence[Any]:
+    return [make.positive(3, 4)]
+
+
+def _binary(make: Maker) -> Sequence[Any]:
+    return [make.values(3, 4), make.positive(3, 4)]
+
+
+def _by_a_number(make: Maker) -> Sequence[Any]:
+    return [make.values(3, 4), 4]
+
+
+def _loss(make: Maker) -> Sequence[Any]:
+    return [make.values(3, 4), make.values(3, 4)]
+
+
+def _signed_loss(make: Maker) -> Sequence[Any]:
+    return [make.values(3, 4), make.signs(3, 4)]
+
+
+def _classes(make: Maker) -> Sequence[Any]:
+    return [make.values(3, 4), make.places(0, 1, 3)]
+
+
+def _list(make: Maker) -> Sequence[Any]:
+    return [[make.values(2, 3), make.values(2, 3)]]
+
+
+def _convolution(dimensions: int, *, padding: str | None = None) -> Arguments:
+    def arguments(make: Maker) -> Sequence[Any]:
+        given = [
+            make.values(1, 2, *([4] * dimensions)),
+            make.values(2, 2, *([2] * dimensions)),
+            make.values(2),
+        ]
+        return given if padding is None else [*given, [1] * dimensions, padding]
+
+    return arguments
+
+
+def _normalization(make: Maker) -> Sequence[Any]:
+    return [make.values(2, 4, 3), make.positive(4), make.values(4), None, None, True, 0.1, 1e-5, False]
+
+
+def _bags(make: Maker) -> Sequence[Any]:
+    return [make.values(4, 3), make.places(0, 2, 3, 1), make.places(0, 2)]
+
+
+#: By operator, its overloads with their arguments. Operators that draw random numbers draw none here.
+CALLS: Mapping[str, Mapping[str, Arguments]] = {
+    "addmm": {"default": lambda m: [m.values(2, 4), m.values(2, 3), m.values(3, 4)]},
+    "addbmm": {"default": lambda m: [m.values(2, 4), m.values(3, 2, 3), m.values(3, 3, 4)]},
+    "baddbmm": {"default": lambda m: [m.values(3, 2, 4), m.values(3, 2, 3), m.values(3, 3, 4)]},
+    "bmm": {"default": lambda m: [m.values(3, 2, 3), m.values(3, 3, 4)]},
+    "mm": {"default": lambda m: [m.values(2, 3), m.values(3, 4)]},
+    "matmul": {"default": lambda m: [m.values(3, 2, 3), m.values(3, 4)]},
+    "mv": {"default": lambda m: [m.values(2, 3), m.values(3)]},
+    "dot": {"default": lambda m: [m.values(3), m.values(3)]},
+    "linear": {"default": lambda m: [m.values(2, 3), m.values(4, 3), m.values(4)]},
+    "linalg_vecdot": {"default": lambda m: [m.values(2, 3), m.values(2, 3)]},
+    "conv1d": {"default": _convolution(1), "padding": _convolution(1, padding="same")},
+    "conv2d": {"default": _convolution(2), "padding": _convolution(2, padding="same")},
+    "conv3d": {"default": _convolution(3), "padding": _convolution(3, padding="same")},
+    "conv_transpose1d": {"default": _convolution(1)},
+    "conv_transpose2d": {"input": _convolution(2)},
+    "conv_transpose3d": {"input": _convolution(3)},
+    "scaled_dot_product_attention": {
+        "default": lambda m: [m.values(1, 2, 3, 4), m.values(1, 2, 3, 4), m.values(1, 2, 3, 4)]
+    },
+    "batch_norm": {"default": _normalization},
+    "instance_norm": {"default": _normalization},
+    "layer_norm": {"default": lambda m: [m.values(3, 4), [4], m.positive(4), m.values(4)]},
+    "group_norm": {"default": lambda m: [m.values(2, 4, 3), 2, m.positive(4), m.values(4)]},
+    "dropout": {"default": lambda m: [m.values(3, 4), 0.0, True]},
+    "feature_dropout": {"default": lambda m: [m.values(3, 4), 0.0, True]},
+    "leaky_relu": {"default": _unary},
+    "mean": {"default": _unary, "dim": lambda m: [m.values(3, 4), [1]]},
+    "mul": {"Tensor": _binary},
+    "softmax": {"int": lambda m: [m.values(3, 4), 1]},
+    "log_softmax": {"int": lambda m: [m.values(3, 4), 1]},
+    **{
+        name: {"default": _unary}
+        for name in ("acos", "asin", "cosh", "erfinv", "exp", "expm1", "log1p", "sinh", "softplus", "tan")
+    },
+    **{name: {"default": _of_positive} for name in ("log", "log10", "log2", "reciprocal", "rsqrt")},
+    "atan2": {"default": _binary},
+    "addcdiv": {"default": lambda m: [m.values(3, 4), m.values(3, 4), m.positive(3, 4)]},
+    "addcmul": {"default": lambda m: [m.values(3, 4), m.values(3, 4), m.values(3, 4)]},
+    "bilinear": {"default": lambda m: [m.values(2, 3), m.values(2, 4), m.values(5, 3, 4)]},
+    **{
+        name: {
+            "Tensor": _binary,
+            "Scalar": _by_a_number,
+            "Tensor_mode": lambda m: [*_binary(m), {"rounding_mode": None}],
+            "Scalar_mode": lambda m: [*_by_a_number(m), {"rounding_mode": None}],
+        }
+        for name in ("div", "divide")
+    },
+    "true_divide": {"Tensor": _binary, "Scalar": _by_a_number},
+    "pow": {
+        "Tensor_Tensor": lambda m: [m.positive(3, 4), m.positive(3, 4)],
+        "Tensor_Scalar": lambda m: [m.positive(3, 4), 3],
+        "Scalar": lambda m: [2, m.positive(3, 4)],
+    },
+    "add": {"Tensor": _binary},
+    "sub": {"Tensor": _binary},
+    "cat": {"default": _list},
+    "stack": {"default": _list},
+    "index_copy": {"default": lambda m: [m.values(3, 4), 0, m.places(2, 0), m.values(2, 4)]},
+    "logsumexp": {"default": lambda m: [m.values(3, 4), [1]]},
+    "renorm": {"default": lambda m: [m.values(3, 4), 2, 0, 0.5]},
+    "topk": {"default": lambda m: [m.values(3, 4), 2]},
+    "dist": {"default": _loss},
+    "cdist": {"default": lambda m: [m.values(3, 4), m.values(2, 4)]},
+    "pdist": {"default": lambda m: [m.values(3, 4)]},
+    "cosine_similarity": {"default": _loss},
+    "prod": {"default": _of_positive, "dim_int": lambda m: [m.positive(3, 4), 1]},
+    "trace": {"default": _unary},
+    "embedding": {"default": lambda m: [m.values(4, 3), m.places(0, 3, 1)]},
+    "embedding_bag": {
+        "default": _bags,
+        "padding_idx": lambda m: [*_bags(m), False, 0, False, None, False, 2],
+    },
+    "binary_cross_entropy": {
+        "default": lambda m: [m.values(3, 4, low=0.125, high=0.875), m.values(3, 4, low=0.0)]
+    },
+    "binary_cross_entropy_with_logits": {"default": lambda m: [m.values(3, 4), m.values(3, 4, low=0.0)]},
+    "cosine_embedding_loss": {"default": lambda m: [*_loss(m), m.signs(3)]},
+    "cross_entropy_loss": {"default": _classes},
+    "nll_loss": {"default": _classes},
+    "multi_margin_loss": {"default": _classes},
+    "multilabel_margin_loss": {"default": lambda m: [m.values(1, 4), m.places(1, 2, -1, 0).reshape(1, 4)]},
+    **{
+        name: {"default": _loss} for name in ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss", "kl_div")
+    },
+    **{name: {"default": _signed_loss} for name in ("hinge_embedding_loss", "soft_margin_loss")},
+    "margin_ranking_loss": {"default": lambda m: [*_loss(m), m.signs(3, 4)]},
+    "poisson_nll_loss": {"default": lambda m: [*_loss(m), True, False, 1e-8, 1]},
+    "triplet_margin_loss": {"default": lambda m: [m.values(3, 4), m.values(3, 4), m.values(3, 4)]},
+}
+
+
+def calls(
+    lab: Lab, names: Sequence[str], dtype: torch.dtype
+) -> Iterator[tuple[str, Any, Sequence[Any], Mapping[str, Any]]]:
+    """Yield the known calls of operators with values of a dtype: their name, overload and arguments."""
+    for name in names:
+        for overload, arguments in CALLS.get(name, {}).items():
+            given = [*arguments(Maker(lab, dtype))]
+            options = given.pop() if isinstance(given[-1], dict) else {}
+            word = name if overload == "default" else f"{name}.{overload}"
+            yield word, getattr(getattr(torch.ops.aten, name), overload), given, options
