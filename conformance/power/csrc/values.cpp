@@ -67,11 +67,16 @@ at::Tensor wrong(const at::Tensor& tensor) {
   return at::where(small, value_like(tensor, 3), value_like(tensor, 0));
 }
 
+// The storage of a tensor that only describes another one, as wrapper subclasses have it, has no memory.
+bool has_memory(const at::Tensor& tensor) {
+  return tensor.has_storage() && (tensor.numel() == 0 || tensor.storage().data() != nullptr);
+}
+
 }  // namespace
 
 bool is_plain(const at::Tensor& tensor) {
   return tensor.defined() && tensor.layout() == at::kStrided && !tensor.is_quantized() &&
-         !tensor.is_nested() && tensor.has_storage() && !tensor.is_conj() && !tensor.is_neg();
+         !tensor.is_nested() && has_memory(tensor) && !tensor.is_conj() && !tensor.is_neg();
 }
 
 bool is_expanded(const at::Tensor& tensor) {
