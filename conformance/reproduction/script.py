@@ -27,6 +27,7 @@ _REPLACED = {
     "checking.tolerances": ("rule",),
     "samples.operators": ("samples_of", "reference_samples_of"),
     "samples.calls": ("calls_of",),
+    "samples.programs.generator": ("programs_of",),
     "samples.modules": ("module_samples",),
     "samples.optimizers": ("optimizer_samples",),
     "samples.extent": ("limit",),

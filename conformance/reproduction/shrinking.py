@@ -21,6 +21,8 @@ from conformance.model.verdicts import Failure
 from conformance.oracle import promises
 from conformance.reproduction.trial import Key, Trial, signature
 from conformance.samples.operators import Sample
+from conformance.samples.programs.program import Program
+from conformance.samples.programs.shorter import shorter
 
 _SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
 #: Seconds that shrinking may take.
@@ -63,6 +65,8 @@ def shrink(
         shrunk.words += ", not shrunk: its values are random, so that few of them may agree by chance"
     elif simplify and isinstance(sample, Sample):
         _simplify(trial, shrunk, until, candidates)
+    elif simplify and isinstance(sample, Program):
+        _simplify(trial, shrunk, until, shorter)
     elif simplify and hasattr(sample, "constructor") and hasattr(sample, "call"):
         _simplify(trial, shrunk, until, _calls)
     return shrunk

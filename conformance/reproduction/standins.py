@@ -22,6 +22,7 @@ from conformance.samples.operators import SampleSet
 SAMPLES: dict[Any, Any] = {}
 REFERENCE_SAMPLES: dict[Any, Any] = {}
 CALLS: dict[str, Any] = {}
+PROGRAMS: dict[str, Any] = {}
 MODULE_SAMPLES: dict[Any, Any] = {}
 OPTIMIZER_SAMPLES: dict[Any, Any] = {}
 RULES: dict[Any, Any] = {}
@@ -140,6 +141,11 @@ def samples_of(subject: Any, dtype: torch.dtype, requires_grad: bool = False) ->
 def calls_of(subject: Any, dtype: str) -> Any:
     """The calls of the overload: a copy of those that the check took."""
     return SampleSet(subject.name, CALLS.get(dtype, []))
+
+
+def programs_of(subject: str, dtype: str) -> Any:
+    """The programs: a copy of those that the check took."""
+    return PROGRAMS.get(dtype, [])
 
 
 def reference_samples_of(subject: Any, dtype: torch.dtype) -> Any:

@@ -17,6 +17,7 @@ from conformance.samples import calls
 from conformance.samples import modules as module_samples
 from conformance.samples import operators as samples
 from conformance.samples import optimizers as optimizer_samples
+from conformance.samples.programs import generator as programs
 from conformance.target.target import Target
 from conformance.worker.executor import Executor
 
@@ -109,6 +110,7 @@ _CACHES: dict[str, tuple[Any, Callable[[Any], list[Any]], Callable[[str, list[An
         lambda _, members: module_samples.ModuleSamples(members),
     ),
     "optimizer": (optimizer_samples._cache, list, lambda _, members: members),
+    "api": (programs._cache, list, lambda _, members: members),
 }
 
 

@@ -56,6 +56,7 @@ AREAS: dict[str, Area] = {
     "fake": Area("fake and meta tensors", ("fake_tensors",)),
     "aot": Area("ahead-of-time autograd and tracing", ("functorch",)),
     "export": Area("torch.export", ("export",)),
+    "programs": Area("small programs of operators, views and writes", ("views",)),
     "subclass": Area("tensor subclasses, modes and overrides"),
 }
 

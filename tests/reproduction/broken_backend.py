@@ -108,6 +108,20 @@ def views() -> None:
 
 
 @fault
+def views_apart() -> None:
+    """Writes to a view that go to a copy of it."""
+
+    def apart(method: Callable[..., Any]) -> Callable[..., Any]:
+        def change(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            return method(self.clone() if there(self) and self._is_view() else self, *args, **kwargs)
+
+        return change
+
+    for name in ("add_", "sub_", "mul_", "neg_", "abs_", "fill_", "clamp_", "masked_fill_", "scatter_"):
+        setattr(torch.Tensor, name, apart(getattr(torch.Tensor, name)))
+
+
+@fault
 def out() -> None:
     def change(call: Any, x: torch.Tensor, y: Any, *, alpha: Any = 1, out: torch.Tensor) -> torch.Tensor:
         value = torch.add(x.cpu(), y.cpu() if isinstance(y, torch.Tensor) else y, alpha=alpha)

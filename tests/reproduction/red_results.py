@@ -32,6 +32,7 @@ RED: list[tuple[str, str, list[str]]] = [
     ("eager", "empty", ["zero-elements/sum@float32", "reduction/sum@float32"]),
     ("eager", "error", ["error-type/gather@any", "error-message/gather@any"]),
     ("eager", "views", ["views/transpose@float32", "fake/transpose@float32"]),
+    ("eager", "views_apart", ["programs/programs@float32"]),
     ("eager", "out", ["out/add@float32"]),
     ("eager", "lenient_out", ["out_dtype/add@float32", "out_device/add@float32", "out_grad/add@float32"]),
     ("eager", "values", ["vmap-differentiates/functorch@float32"]),
@@ -96,7 +97,7 @@ RED: list[tuple[str, str, list[str]]] = [
         [
             "compile_value/sin@float32", "compile_gradient/sin@float32", "compile_dynamic/sin@float32",
             "compile_fused/sin@float32", "compile_inplace/add@float32", "compile_views/transpose@float32",
-            "recompilations/Compile@any",
+            "recompilations/Compile@any", "programs-compiled/programs@float32",
         ],
     ),
     ("compile", "kept", ["compile_random/randn_like@float32"]),
@@ -106,7 +107,7 @@ RED: list[tuple[str, str, list[str]]] = [
         [
             "graph_value/sin@float32", "graph_inplace/add@float32", "graph_views/sin@float32",
             "graph_gradient/sin@float32", "graph_random/randn_like@float32", "graph_refusal/nonzero@float32",
-            "replay_stream/Graph@any",
+            "replay_stream/Graph@any", "programs-replayed/programs@float32",
         ],
     ),
 ]  # fmt: skip

@@ -83,7 +83,9 @@ def test_every_property_has_a_snippet_here(kind: str) -> None:
 
 def test_every_behaviour_has_a_script() -> None:
     """Their checks are all of one form, so that it is enough to see that each program can be written down."""
-    assert {entry.name for entry in properties("api")} == set(BEHAVIOURS)
+    shown = {text.split("/")[0] for _, _, ids in red_results.RED for text in ids}
+    lazy = {entry.name for entry in properties("api") if entry.modes == ("lazy",)}
+    assert {entry.name for entry in properties("api")} - shown - lazy <= set(BEHAVIOURS)
     for name, entry in BEHAVIOURS.items():
         collector = Collector(script.REPLACED)
         writer = Writer(collector)

@@ -1,0 +1,1 @@
+"""Small programs of operators, views and writes, in every mode."""

@@ -1,0 +1,82 @@
+"""Programs give on the device what they give on the CPU, at once and in a lazy graph."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import torch
+
+from conformance.checking.invocation import attempt_on, report_error
+from conformance.checking.property import register
+from conformance.checking.recorder import Recorder
+from conformance.properties.api.programs._common import about, chosen, compare, in_dtypes, on_device
+from conformance.samples.programs.program import Program
+from conformance.subjects.databases import Subject
+from conformance.target.target import Target
+
+COUNT = 100
+
+
+@register(
+    "programs",
+    subject_kind="api",
+    statement=(
+        "Programs of two to five operators, views and writes leave in every tensor what they leave there on "
+        "the CPU: a write through a view is seen in all that share its memory, and in nothing that was "
+        "computed before it."
+    ),
+    level="core",
+    applies=in_dtypes(),
+    capabilities=("views",),
+    runs=False,
+)
+def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Hold the device to torch's notes on tensor views and on in-place operators.
+
+    A view shares its data with its base, so that editing one is reflected in the other
+    (docs.pytorch.org/docs/stable/tensor_view.html); a method whose name ends with an underscore changes its
+    tensor in place (docs.pytorch.org/docs/stable/tensors.html).
+    """
+    before = target.executed() if target.mode == "lazy" else None
+    for program in chosen(subject, recorder, COUNT):
+        _check(target, recorder, program)
+    if before is not None and target.executed() == before:
+        recorder.vacuous("no operator of a program ran from a lazy graph")
+
+
+@register(
+    "programs-in-steps",
+    subject_kind="api",
+    statement=(
+        "A program leaves the same in every tensor if a lazy device runs what it holds between its steps."
+    ),
+    level="core",
+    applies=in_dtypes(due=lambda target: "mark_step" in target.hooks),
+    capabilities=("views",),
+    modes=("lazy",),
+    runs=False,
+)
+def check_in_steps(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Hold a lazy device to the same notes: when it runs what it holds is no part of a program's meaning."""
+    before = target.executed()
+    for program in chosen(subject, recorder, COUNT):
+        _check(target, recorder, program, program.marks())
+    if before is not None and target.executed() == before:
+        recorder.vacuous("no operator of a program ran from a lazy graph")
+
+
+def _check(target: Target, recorder: Recorder, program: Program, marks: Collection[int] = ()) -> None:
+    """Run a program, with a step marker before the steps that ``marks`` counts, and compare its registers."""
+
+    def work() -> list[torch.Tensor]:
+        with torch.no_grad():
+            return program.function(target.mark_step, marks)(*on_device(target, program))
+
+    outcome = attempt_on(target, work)
+    if outcome.ok:
+        compare(target, recorder, program, outcome.value, marks=marks)
+    else:
+        assert outcome.error is not None
+        shown = about(recorder, program, marks=marks)
+        what = f"program {program.index}"
+        report_error(target, shown, outcome.error, what=what, sample=program.index)
