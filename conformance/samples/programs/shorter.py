@@ -106,10 +106,23 @@ def _without_unused(program: Program) -> Program:
 def _resized(program: Program) -> Iterator[Program]:
     """Yield programs with fewer dimensions and shorter ones, in all given tensors alike or in one alone."""
     given = program.given
+    for most in (1, 2):
+
+        def cut(size: int, most: int = most) -> int:
+            return min(size, most)
+
+        small = tuple(dataclasses.replace(one, shape=_mapped(one.shape, cut)) for one in given)
+        steps = tuple(
+            dataclasses.replace(
+                step, arguments=tuple(_mapped(x, cut) if isinstance(x, tuple) else x for x in step.arguments)
+            )
+            for step in program.steps
+        )
+        yield dataclasses.replace(program, given=small, steps=steps)
     for rank in sorted({len(one.shape) for one in given if one.shape}, reverse=True):
-        for cut in (slice(1, None), slice(0, -1)):
+        for part in (slice(1, None), slice(0, -1)):
             smaller = tuple(
-                dataclasses.replace(one, shape=one.shape[cut], dim=min(one.dim, max(0, rank - 2)))
+                dataclasses.replace(one, shape=one.shape[part], dim=min(one.dim, max(0, rank - 2)))
                 if len(one.shape) == rank
                 else one
                 for one in given

@@ -59,6 +59,9 @@ class Trace:
         if largest > self.exact:
             raise Unfit
         if form.kind == "write":
+            alike = [x for (_, r), x in zip(form.others, operands[1:], strict=True) if r == "same"]
+            if any(x.shape != operands[0].shape for x in alike):
+                raise Unfit  # ``out=`` would be resized
             self._check_write(operands[0], operands[1:], form.elementwise)
         names = {f"x{place}": operand for place, operand in enumerate(operands)}
         text = step.form.format(*names, *map(repr, step.arguments))
