@@ -52,7 +52,7 @@ def test_every_seed_runs_and_keeps_to_the_rules(programs: dict[str, list[Program
 
 
 def test_every_number_is_exact(programs: dict[str, list[Program]]) -> None:
-    """What bfloat16 rounds nowhere is the same in float64."""
+    """Nothing is rounded in bfloat16: float64 gives the same."""
     for program in programs["bfloat16"]:
         wide = [x.double() if x.is_floating_point() else x for x in program.inputs()]
         narrow, due = run(program, program.inputs()), run(program, wide)
