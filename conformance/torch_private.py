@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import random
 import sys
 import warnings
@@ -223,6 +224,32 @@ def reference_inputs(info: Any, dtype: torch.dtype, *, seed: int) -> list[Any]:
     make = info.reference_inputs_func or info.sample_inputs_func
     with seeded(seed), quiet():
         return list(make(info, "cpu", dtype, False))
+
+
+def sparse_sample_inputs(
+    info: Any, layout: torch.layout, dtype: torch.dtype, *, requires_grad: bool = False, seed: int, limit: int
+) -> list[Any]:
+    """Return at most ``limit`` SampleInputs of one entry in a sparse layout, made on the CPU; empty if it has
+    none there.
+
+    Samples that the database itself marks as refused are left out.
+    """
+    from unittest import SkipTest
+
+    name = str(layout).removeprefix("torch.")
+    if getattr(info, f"sample_inputs_{name}_func", None) is None:
+        return []
+    try:
+        from torch.testing._internal.opinfo.definitions.sparse import validate_sample_input_sparse
+    except ImportError:  # pragma: no cover - depends on the release
+        return []
+    try:
+        with seeded(seed), quiet():
+            samples = info.sample_inputs_sparse(layout, "cpu", dtype, requires_grad=requires_grad)
+            found = list(itertools.islice(samples, limit))
+    except (SkipTest, NotImplementedError):
+        return []
+    return [s for s in found if validate_sample_input_sparse(info, s, check_validate=False) is s]
 
 
 def first_sample(info: Any, dtype: torch.dtype, *, seed: int, requires_grad: bool = False) -> Any | None:

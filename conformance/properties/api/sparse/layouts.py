@@ -1,0 +1,229 @@
+"""Operators of torch's database on tensors of all sparse layouts, compared with dense ones."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from conformance import torch_private
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.checking.trees import tree_map
+
+#: torch without its stubs: they know neither all forms of sparse factories nor the functions that validate.
+untyped: Any = torch
+
+COO = (torch.sparse_coo,)
+ROWS = (torch.sparse_csr, torch.sparse_bsr)
+COMPRESSED = (*ROWS, torch.sparse_csc, torch.sparse_bsc)
+LAYOUTS = (*COO, *COMPRESSED)
+
+DTYPES = ("float32", "float64", "int64", "complex64")
+
+
+def _entries(names: tuple[str, ...]) -> list[Any]:
+    return [op for op in torch_private.op_db() if op.name in names]
+
+
+def _takes_sparse(op: Any) -> bool:
+    """Whether an entry of the database says that it works on a sparse layout."""
+    return any(getattr(op, f"supports_sparse{end}", False) for end in ("", "_csr", "_csc", "_bsr", "_bsc"))
+
+
+def _samples(
+    lab: Lab, op: Any, layout: torch.layout, *, requires_grad: bool = False, limit: int = 200
+) -> Iterator[tuple[str, Any, Any, Any]]:
+    """Yield a name, the tensor, the arguments and the options of each sample, on the lab's device."""
+
+    def moved(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return lab.to(leaf.detach()).requires_grad_(leaf.requires_grad)
+        return leaf
+
+    seed = torch_private.seed_for(op.name, str(layout), str(lab.dtype))
+    found = torch_private.sparse_sample_inputs(
+        op, layout, lab.dtype, requires_grad=requires_grad, seed=seed, limit=limit
+    )
+    for number, sample in enumerate(found):
+        options = dict(sample.kwargs)
+        if "device" in options:
+            options["device"] = lab.device
+        name = f"{op.name} of {layout} [{number}]"
+        yield name, moved(sample.input), tree_map(moved, sample.args), tree_map(moved, options)
+
+
+def _dense(value: torch.Tensor) -> torch.Tensor:
+    return value if value.layout is torch.strided else value.to_dense()
+
+
+def _near(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether dense tensors agree up to the order of their sums."""
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    wide = torch.complex128 if left.is_complex() else torch.float64
+    return torch.allclose(left.to(wide), right.to(wide), rtol=1e-4, atol=1e-4, equal_nan=True)
+
+
+def _validated(value: Any) -> bool:
+    """Whether indices and values of a sparse tensor fit together; torch raises if they do not.
+
+    Torch validates on devices of a list of its own only, so that copies on the host are shown to it.
+    """
+    if value.layout is torch.sparse_coo:
+        parts = value._indices().cpu(), value._values().cpu()
+        untyped._validate_sparse_coo_tensor_args(*parts, value.shape)
+    elif value.layout is not torch.strided:
+        parts = *(index.cpu() for index in _places(value)), value.values().cpu()
+        untyped._validate_sparse_compressed_tensor_args(*parts, value.shape, value.layout)
+    return True
+
+
+def _places(value: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """The compressed and the plain indices of a compressed tensor."""
+    if value.layout in ROWS:
+        return value.crow_indices(), value.col_indices()
+    return value.ccol_indices(), value.row_indices()
+
+
+@behaviour("sparse", dtypes=DTYPES, capabilities=("sparse_compressed",), sees=("value",))
+def reductions_of_sparse_layouts(lab: Lab) -> None:
+    """Each reduction of the database that takes sparse tensors gives for every layout what it gives for the
+    dense tensor.
+    """
+    entries = [
+        op
+        for op in torch_private.op_db()
+        if torch_private.is_reduction(op) and not op.name.startswith("masked.") and _takes_sparse(op)
+    ]
+    lab.same("entries", [op.name for op in entries])
+    for op in entries:
+        for layout in LAYOUTS:
+            for name, tensor, args, options in _samples(lab, op, layout):
+                result = _dense(op.op(tensor, *args, **options))
+                lab.close(name, result, roundings=64)
+                dense = op.op(tensor.to_dense(), *args, **options)
+                lab.holds(f"{name} is that of the dense", _near(result, dense))
+
+
+@behaviour(
+    "sparse",
+    dtypes=("float32", "float64", "complex64"),
+    capabilities=("sparse_compressed", "autograd"),
+    sees=("value",),
+)
+def gradients_of_reductions_of_sparse_layouts(lab: Lab) -> None:
+    """The gradient of a sum of a sparse tensor of any layout is the same number at each element."""
+    for op in _entries(("sum",)):
+        for layout in LAYOUTS:
+            for name, tensor, args, options in _samples(lab, op, layout, requires_grad=True):
+                result = op.op(tensor, *args, **options)
+                total = result.sum() if result.numel() else result
+                total.abs().backward()
+                due = torch.ones(tensor.shape, dtype=lab.dtype, device=lab.device) * torch.sgn(total.detach())
+                gradient = _dense(tensor.grad)
+                lab.close(f"gradient of {name}", gradient, roundings=64)
+                lab.holds(f"gradient of {name} is that of the dense", _near(gradient, due))
+
+
+@behaviour("sparse", dtypes=DTYPES, capabilities=("sparse_compressed",), sees=("value",))
+def products_of_sparse_layouts(lab: Lab) -> None:
+    """Each operator of the database over two tensors that takes sparse ones keeps sizes, and gives for every
+    layout what it gives for the dense tensors.
+    """
+    entries = [
+        op for op in torch_private.op_db() if torch_private.is_elementwise_binary(op) and _takes_sparse(op)
+    ]
+    lab.same("entries", [op.name for op in entries])
+    for op, layout in itertools.product(entries, LAYOUTS):
+        pairs = [
+            (name, tensor, args[0])
+            # What follows in the database are matrices of a million elements, here replaced by small ones.
+            for name, tensor, args, _ in _samples(lab, op, layout, limit=12 if layout in COO else 2)
+        ]
+        block = (2, 3) if layout in (torch.sparse_bsr, torch.sparse_bsc) else None
+        left, right = (
+            lab.integers(4, 6, low=-1, high=2).to_sparse(layout=layout, blocksize=block) for _ in range(2)
+        )
+        pairs.append((f"{op.name} of {layout} and a number", left, lab.integers(1)[0]))
+        if layout in (torch.sparse_coo, torch.sparse_csr):
+            pairs.append((f"{op.name} of {layout} and another", left, right))
+        for name, tensor, other in pairs:
+            result = op.op(tensor, other)
+            form = [result.shape, result.sparse_dim(), result.dense_dim(), result.layout]
+            lab.same(f"form of {name}", form)
+            kept = [tensor.shape, tensor.sparse_dim(), tensor.dense_dim(), layout]
+            lab.holds(f"{name} has the form of its first argument", form == kept)
+            lab.close(name, _dense(result), roundings=64)
+            dense = op.op(tensor.to_dense(), _dense(other))
+            lab.holds(f"{name} is that of the dense", _near(_dense(result), dense))
+
+
+@behaviour("sparse", dtypes=("float32", "float64"), capabilities=("sparse_compressed",), sees=("value",))
+def factories_like_sparse_layouts(lab: Lab) -> None:
+    """Each factory of the database that takes a sparse tensor makes one of its size, dtype, layout, block
+    size and numbers of dimensions, or of those asked for.
+    """
+    entries = [op for op in torch_private.op_db() if "_like" in op.name and _takes_sparse(op)]
+    lab.same("entries", [op.name for op in entries])
+    for op in entries:
+        for layout in LAYOUTS:
+            for name, tensor, args, options in _samples(lab, op, layout):
+                wanted = options.get("layout", layout)
+                if wanted in COMPRESSED and wanted is not layout:
+                    continue  # torch makes these on devices of a list of its own only
+                result = op.op(tensor, *args, **options)
+                batch = tensor.dim() - tensor.sparse_dim() - tensor.dense_dim()
+                form = [result.shape, result.dtype, result.layout, result.device.type]
+                device = lab.device.type
+                due = [tensor.shape, options.get("dtype", lab.dtype), wanted, device]
+                lab.holds(f"{name} is of the form asked for", form == due)
+                sparse, dense = batch + tensor.sparse_dim(), tensor.dense_dim()
+                if wanted is torch.strided:
+                    sparse, dense = 0, tensor.dim()
+                elif wanted is not torch.sparse_coo:
+                    sparse -= batch
+                lab.holds(
+                    f"{name} has the numbers of dimensions",
+                    [result.sparse_dim(), result.dense_dim()] == [sparse, dense],
+                )
+                if result.layout in (torch.sparse_bsr, torch.sparse_bsc):
+                    part = slice(batch + 1, batch + 3)
+                    lab.holds(
+                        f"{name} has the size of blocks",
+                        result.values().shape[part] == tensor.values().shape[part],
+                    )
+                lab.holds(f"indices and values of {name} fit together", _validated(result))
+                if op.name == "zeros_like":
+                    lab.same(
+                        f"{name}: dense", result.to_dense() if result.layout is not torch.strided else result
+                    )
+
+
+@behaviour("sparse", dtypes=("float32", "float64", "int64"), sees=("value",))
+def masked_reductions_over_no_dimensions(lab: Lab) -> None:
+    """A masked reduction of a COO tensor over an empty list of dimensions reduces over all of them, as that
+    of the dense tensor does.
+    """
+    entries = [
+        op
+        for op in torch_private.op_db()
+        if op.name.startswith("masked.") and getattr(op, "supports_sparse", False)
+    ]
+    lab.same("entries", [op.name for op in entries])
+    for op in entries:
+        seed = torch_private.seed_for(op.name, str(lab.dtype))
+        found = torch_private.sample_inputs(op, lab.dtype, requires_grad=False, seed=seed)
+        for number, sample in enumerate(found):
+            mask = sample.kwargs.get("mask")
+            if sample.kwargs.get("dim") != 0 or (mask is None and op.name != "masked.sum"):
+                continue  # torch has no sparse form of a reduction with another identity without a mask
+            tensor = lab.put(sample.input)
+            options = {**sample.kwargs, "dim": (), "mask": None if mask is None else lab.put(mask)}
+            result = op.op(tensor.to_sparse(), **options)
+            name = f"{op.name} [{number}]"
+            lab.same(f"layout of {name}", result.layout)
+            lab.close(name, result.to_dense(), roundings=64)
+            lab.holds(f"{name} is that of the dense", _near(result.to_dense(), op.op(tensor, **options)))
