@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.autograd import gradcheck
 
 from conformance import torch_private
-from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 from conformance.checking.trees import tree_map
 
@@ -227,3 +228,79 @@ def masked_reductions_over_no_dimensions(lab: Lab) -> None:
             lab.same(f"layout of {name}", result.layout)
             lab.close(name, result.to_dense(), roundings=64)
             lab.holds(f"{name} is that of the dense", _near(result.to_dense(), op.op(tensor, **options)))
+
+
+@behaviour("sparse", dtypes=ALL, capabilities=("sparse_compressed",), sees=("value",))
+def masks_of_all_layouts(lab: Lab) -> None:
+    """sparse_mask by a mask of any layout gives the mask's indices with the elements of the dense tensor, and
+    of the mask made dense the mask itself.
+    """
+    pattern = lab.put([[1, 0, 0, 1], [0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0]], dtype=torch.bool)
+    for layout in LAYOUTS:
+        block = (2, 2) if layout in (torch.sparse_bsr, torch.sparse_bsc) else None
+        mask: Any = pattern.to_sparse(layout=layout, blocksize=block)
+        dense = lab.integers(4, 4, low=1)
+        result = dense.sparse_mask(mask)
+        lab.same(f"dense of {layout}", [result.to_dense(), result.layout, result.dtype])
+        if layout in COO:
+            kept = torch.equal(result.indices(), mask.indices())
+            ones = untyped.sparse_coo_tensor(
+                mask.indices(), torch.ones_like(mask.values(), dtype=lab.dtype), (4, 4)
+            )
+        else:
+            kept = all(torch.equal(a, b) for a, b in zip(_places(result), _places(mask), strict=True))
+            values = torch.ones_like(mask.values(), dtype=lab.dtype)
+            ones = untyped.sparse_compressed_tensor(*_places(mask), values, (4, 4), layout=layout)
+        lab.holds(f"indices of {layout} are the mask's", kept)
+        lab.holds(
+            f"elements of {layout} are those under the mask",
+            torch.equal(result.to_dense(), dense * ones.to_dense()),
+        )
+        itself = mask.to_dense().sparse_mask(mask)
+        lab.holds(f"a mask of {layout} of itself", torch.equal(itself.to_dense(), mask.to_dense()))
+
+
+@behaviour("sparse", dtypes=("float64",), capabilities=("sparse_compressed", "autograd"), sees=("value",))
+def gradcheck_of_all_layouts(lab: Lab) -> None:
+    """gradcheck for sparse tensors passes on conversions, sums and values of tensors of every layout, and on
+    their constructors, with masked gradients and without.
+    """
+    check = torch.sparse.as_sparse_gradcheck(gradcheck)
+    dense = lab.put([[1.0, 2.0], [0.0, 3.0]], dtype=lab.dtype)
+    functions: dict[str, Any] = {
+        "to_dense": torch.Tensor.to_dense,
+        "sum": torch.Tensor.sum,
+        "itself": lambda x: x,
+        "to_sparse": torch.Tensor.to_sparse,
+        "values": lambda x: x.values(),
+    }
+    for layout, masked, fast in itertools.product(LAYOUTS, (False, True), (False, True)):
+        block = (1, 2) if layout in (torch.sparse_bsr, torch.sparse_bsc) else None
+        for name, function in functions.items():
+            tensor = dense.to_sparse(layout=layout, blocksize=block).requires_grad_()
+            passed = check(function, tensor, masked=masked, fast_mode=fast)
+            lab.same(f"{name} of {layout}, masked {masked}, fast {fast}", passed)
+    for layout, masked in itertools.product(LAYOUTS, (False, True)):
+        block = (1, 2) if layout in (torch.sparse_bsr, torch.sparse_bsc) else None
+        made: Any = dense.to_sparse(layout=layout, blocksize=block)
+        places = (made.indices(),) if layout in COO else _places(made)
+
+        def built(
+            values: torch.Tensor,
+            layout: torch.layout = layout,
+            places: tuple[torch.Tensor, ...] = places,
+            masked: bool = masked,
+        ) -> Any:
+            if layout in COO:
+                sparse = untyped.sparse_coo_tensor(*places, values, (2, 2))
+            else:
+                sparse = untyped.sparse_compressed_tensor(*places, values, (2, 2), layout=layout)
+            return sparse.to_dense(masked_grad=masked)
+
+        values = made.values().detach().clone().requires_grad_()
+        name = f"made of {layout}, masked {masked}"
+        lab.same(
+            f"{name}: need of a gradient", [built(values).requires_grad, built(values.detach()).requires_grad]
+        )
+        lab.same(name, gradcheck(built, (values,), masked=masked))
+    lab.same("dense", dense * 2)

@@ -1,0 +1,69 @@
+"""Saved sparse tensors of which the parts do not fit together."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+class _Forged:
+    """Pickles as a sparse tensor of given parts."""
+
+    def __init__(self, layout: torch.layout, parts: tuple[Any, ...]) -> None:
+        self.layout, self.parts = layout, parts
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return torch._utils._rebuild_sparse_tensor, (self.layout, self.parts)
+
+
+@behaviour("serialization", capabilities=("sparse", "sparse_compressed"), sees=("error", "message"))
+def saved_sparse_that_does_not_fit(lab: Lab) -> None:
+    """A saved sparse tensor of any layout whose indices or values do not fit its size is refused when it is
+    loaded with the check of invariants, from a file with weights alone and from one with any object.
+    """
+    dense = lab.put([[0.0, 2.0, 0.0], [3.0, 0.0, 4.0]])
+    for layout in (
+        torch.sparse_coo,
+        torch.sparse_csr,
+        torch.sparse_csc,
+        torch.sparse_bsr,
+        torch.sparse_bsc,
+    ):
+        block = (1, 1) if layout in (torch.sparse_bsr, torch.sparse_bsc) else None
+        tensor: Any = dense.to_sparse(layout=layout, blocksize=block)
+        if layout is torch.sparse_coo:
+            given = (tensor.indices(),)
+        elif layout in (torch.sparse_csr, torch.sparse_bsr):
+            given = (tensor.crow_indices(), tensor.col_indices())
+        else:
+            given = (tensor.ccol_indices(), tensor.row_indices())
+        forged = {
+            "fits": (*given, tensor.values(), tensor.shape),
+            "an index too large": (*given[:-1], given[-1] + 7, tensor.values(), tensor.shape),
+            "values too few": (*given, tensor.values()[:2], tensor.shape),
+        }
+        for name, parts in forged.items():
+            buffer = io.BytesIO()
+            torch.save({"x": _Forged(layout, parts)}, buffer)
+
+            def load(weights: bool, buffer: io.BytesIO = buffer) -> Any:
+                # To the host: torch checks compressed tensors on devices of a list of its own only.
+                buffer.seek(0)
+                with torch.sparse.check_sparse_tensor_invariants():
+                    return torch.load(buffer, map_location="cpu", weights_only=weights)["x"]
+
+            for weights in (False, True):
+                word = f"{layout}: {name}, weights alone {weights}"
+                if name == "fits":
+                    lab.same(word, load(weights).to_dense(), host=True)
+                else:
+                    lab.raises(
+                        word,
+                        lambda load=load, weights=weights: load(weights),  # type: ignore[misc]
+                        match="inconsistent|not satisfied|same nnz|equal to nnz",
+                    )
