@@ -107,6 +107,16 @@ def _spare_absent_generators() -> None:
 
 
 @functools.lru_cache(maxsize=1)
+def foreach_db() -> Sequence[Any]:
+    """Return the entries of this release for operators over lists of tensors."""
+    _require_version()
+    with _plain_arguments(), preserved_rng():
+        from torch.testing._internal import common_methods_invocations as infos
+    kinds = ("unary", "binary", "pointwise", "reduce", "other")
+    return tuple(op for kind in kinds for op in getattr(infos, f"foreach_{kind}_op_db", ()))
+
+
+@functools.lru_cache(maxsize=1)
 def module_db() -> Sequence[Any]:
     """Return all ModuleInfos of this release, in its own order."""
     _require_version()
@@ -249,7 +259,8 @@ def sparse_sample_inputs(
             found = list(itertools.islice(samples, limit))
     except (SkipTest, NotImplementedError):
         return []
-    return [s for s in found if validate_sample_input_sparse(info, s, check_validate=False) is s]
+    validate: Callable[..., Any] = validate_sample_input_sparse
+    return [sample for sample in found if validate(info, sample, check_validate=False) is sample]
 
 
 def first_sample(info: Any, dtype: torch.dtype, *, seed: int, requires_grad: bool = False) -> Any | None:
@@ -577,6 +588,12 @@ def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real", cl
 
     mode: Any = sizes
     return make_fx(function, tracing_mode=mode, _allow_non_fake_inputs=closures)(*inputs)
+
+
+def draws(graph: Any) -> bool:
+    """Return whether a graph holds an operator that draws random numbers."""
+    nodes = getattr(getattr(graph, "graph", None), "nodes", ())
+    return any(torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) for node in nodes)
 
 
 def writing_operators(graph: Any) -> list[str]:

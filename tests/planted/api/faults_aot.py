@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.aot import exports, functions, modules
+from conformance.properties.api.aot import exports, functions, modules, operators
 from tests.planted.api.faults import NAMED
 from tests.planted.api.faults_control_flow import bent
 
@@ -114,3 +114,22 @@ for name in (
     "exported-functions-refuse",
 ):
     NAMED[name] = wrong_exports
+
+
+@contextlib.contextmanager
+def wrong_graphs(lab: Lab) -> Iterator[None]:
+    """Graphs of operators give wrong results on the device's side."""
+    traced: Callable[..., Any] = operators.traced
+    operators.traced = lambda *args, **options: bent(traced(*args, **options))
+    try:
+        yield
+    finally:
+        operators.traced = traced
+
+
+for name in (
+    *(f"{word}graphs-of-entries-{part}-of-8" for word in ("", "fake-") for part in range(1, 9)),
+    *(f"open-graphs-of-entries-{part}-of-16" for part in range(1, 5)),
+    *(f"open-graphs-of-entries-in-place-{part}-of-4" for part in range(1, 5)),
+):
+    NAMED[name] = wrong_graphs

@@ -22,3 +22,31 @@ def fake_device_lost(lab: Lab) -> Iterator[None]:
 
 NAMED["fake-devices"] = fake_device_lost
 NAMED["functionalize-of-fake-tensors"] = fake_device_lost
+
+
+@contextlib.contextmanager
+def _mispredicted(lab: Lab) -> Iterator[None]:
+    """Predictions of results are of another dtype."""
+    predict: Any = operators.predicted
+
+    def wrong(leaf: Any) -> Any:
+        return leaf.to(torch.complex128) if isinstance(leaf, torch.Tensor) else leaf
+
+    def bent(call: Any, mode: Any, run: Any) -> Any:
+        found = predict(call, mode, run)
+        with mode:
+            # The host's own predictions stay right.
+            return found if bench.at_work() else tree_map(wrong, found)
+
+    with mock.patch.object(operators, "predicted", bent):
+        yield
+
+
+for _part in range(1, 5):
+    for _name in (
+        f"fake-under-autocast-{_part}-of-4",
+        f"fake-gradients-under-autocast-{_part}-of-4",
+        f"open-sizes-of-operators-{_part}-of-8",
+        f"open-sizes-of-operators-in-place-{_part}-of-4",
+    ):
+        NAMED[_name] = _mispredicted

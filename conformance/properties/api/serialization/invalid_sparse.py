@@ -37,7 +37,7 @@ def saved_sparse_that_does_not_fit(lab: Lab) -> None:
         block = (1, 1) if layout in (torch.sparse_bsr, torch.sparse_bsc) else None
         tensor: Any = dense.to_sparse(layout=layout, blocksize=block)
         if layout is torch.sparse_coo:
-            given = (tensor.indices(),)
+            given: tuple[Any, ...] = (tensor.indices(),)
         elif layout in (torch.sparse_csr, torch.sparse_bsr):
             given = (tensor.crow_indices(), tensor.col_indices())
         else:

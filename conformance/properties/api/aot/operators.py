@@ -1,0 +1,132 @@
+"""Graphs of the operators of torch's database: traced with values, with fake tensors and with open sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from conformance import torch_private
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._entries import Call, calls, forms, near
+
+SEED = 11
+
+
+def traced(function: Callable[..., Any], *inputs: Any, sizes: str) -> Callable[..., Any]:
+    """Return the graph of a function; tests put a wrong one in its place."""
+    graph: Callable[..., Any] = torch_private.graph_of(function, *inputs, sizes=sizes)
+    return graph
+
+
+def _of_tensors(call: Call, in_place: bool) -> Callable[..., Any]:
+    """Return the call as a function of its tensors."""
+    target = call.in_place if in_place else call.function
+    assert target is not None
+
+    def function(*tensors: Any) -> Any:
+        made = call.with_tensors(tensors)
+        first = made.arguments[0].clone() if in_place else made.arguments[0]
+        return target(first, *made.arguments[1:], **made.options)
+
+    return function
+
+
+def _traced_on_the_host(call: Call, sizes: str, in_place: bool) -> bool:
+    if all(tensor.device.type == "cpu" for tensor in call.tensors()):
+        return False
+    try:
+        torch_private.graph_of(
+            _of_tensors(call, in_place), *(tensor.cpu() for tensor in call.tensors()), sizes=sizes
+        )
+    except Exception:
+        return False
+    return True
+
+
+def _seeded(function: Callable[..., Any], call: Call) -> Any:
+    """Call a function of the call's tensors with the generators set."""
+    torch.manual_seed(SEED)
+    return function(*call.copied().tensors())
+
+
+def _runs(function: Callable[..., Any], call: Call) -> bool:
+    try:
+        _seeded(function, call)
+    except Exception:
+        return False
+    return True
+
+
+def _agrees(lab: Lab, call: Call, sizes: str, in_place: bool) -> bool:
+    """Trace a call, and compare what its graph and what the function itself give for other numbers."""
+    function = _of_tensors(call, in_place)
+    if not _runs(function, call):
+        return True  # whether the device has the operator is stated by other properties
+    with torch_private.quiet():
+        try:
+            graph = traced(function, *call.copied().tensors(), sizes=sizes)
+        except Exception:
+            return not _traced_on_the_host(call, sizes, in_place)
+        other = call.renewed(lab)
+        if not _runs(function, other):
+            other = call  # numbers between 0 and 1 are not in its domain
+        due = _seeded(function, other)
+        result = _seeded(graph, other)
+    if "empty" in call.name or torch_private.draws(graph):
+        return forms(result) == forms(due)
+    return forms(result) == forms(due) and near(result, due)
+
+
+def _over(lab: Lab, part: int, parts: int, sizes: str, *, in_place: bool = False) -> None:
+    for call in calls(lab, part, parts):
+        if in_place and (call.in_place is None or call.name == "resize_"):
+            continue  # a fake tensor with open sizes cannot be resized
+        if call.tensors() and all(tensor.layout is torch.strided for tensor in call.tensors()):
+            name = f"{call.name}{' in place' if in_place else ''}, {sizes}"
+            lab.holds(f"the graph of {name} gives what the call gives", _agrees(lab, call, sizes, in_place))
+
+
+for _part in range(8):
+
+    @behaviour("aot", name=f"graphs-of-entries-{_part + 1}-of-8", sees=())
+    def _with_values(lab: Lab, part: int = _part) -> None:
+        """The graph of each eighth operator of the database, traced with values, gives for other numbers what
+        the operator gives.
+        """
+        _over(lab, part, 8, "real")
+
+    @behaviour(
+        "aot", name=f"fake-graphs-of-entries-{_part + 1}-of-8", capabilities=("fake_tensors",), sees=()
+    )
+    def _without_values(lab: Lab, part: int = _part) -> None:
+        """The graph of each eighth operator of the database, traced without values, gives for other numbers
+        what the operator gives.
+        """
+        _over(lab, part, 8, "fake")
+
+
+for _part in range(4):
+
+    @behaviour(
+        "aot", name=f"open-graphs-of-entries-{_part + 1}-of-16", capabilities=("fake_tensors",), sees=()
+    )
+    def _with_open_sizes(lab: Lab, part: int = _part) -> None:
+        """The graph of each sixteenth operator of the database, traced with open sizes, gives for other
+        numbers what the operator gives.
+        """
+        _over(lab, part * 4, 16, "symbolic")
+
+    @behaviour(
+        "aot",
+        name=f"open-graphs-of-entries-in-place-{_part + 1}-of-4",
+        capabilities=("fake_tensors",),
+        sees=(),
+    )
+    def _in_place(lab: Lab, part: int = _part) -> None:
+        """The graph of each fourth operator of the database that writes in place, traced with open sizes,
+        gives for other numbers what the operator gives.
+        """
+        _over(lab, part, 4, "symbolic", in_place=True)

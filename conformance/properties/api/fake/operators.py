@@ -1,0 +1,191 @@
+"""Fake tensors in operators of torch's database: under autocast, backward, and with open sizes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from conformance import torch_private
+from conformance.behaviours import lab as bench
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.checking.trees import tensors
+from conformance.properties.api._entries import Call, calls, forms
+
+
+class _Shapes(TorchDispatchMode):
+    """Notes the operators said to be pointwise whose results have another shape than their broadcast inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = 0
+        self.wrong: list[str] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = function(*args, **(kwargs or {}))
+        if torch.Tag.pointwise in function.tags and not bench.at_work():
+            self.seen += 1
+            given = [tensor.shape for tensor in tensors((args, kwargs or {}))]
+            due = torch.broadcast_shapes(*given)
+            if any(tensor.shape != due for tensor in tensors(found)):
+                self.wrong.append(str(function))
+        return found
+
+
+def predicted(call: Call, mode: Any, run: Callable[[Call], Any]) -> Any:
+    """Run a call of fake tensors like its own in their mode; tests put a wrong one in its place."""
+
+    def fake(leaf: Any) -> Any:
+        return mode.from_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
+
+    copy = call.with_tensors([fake(tensor) for tensor in call.tensors()])
+    with mode:
+        return run(copy)
+
+
+def _plain(call: Call) -> Any:
+    return call.function(*call.arguments, **call.options)
+
+
+def _in_place(call: Call) -> Any:
+    assert call.in_place is not None
+    return call.in_place(call.arguments[0].clone(), *call.arguments[1:], **call.options)
+
+
+def _derived(call: Call) -> Any:
+    """The results of a call, and the gradients of its tensors of the sum of the results' squares."""
+    results = [leaf for leaf in tensors(_plain(call)) if leaf.requires_grad and leaf.layout is torch.strided]
+    if not results:
+        return []
+    inputs = [tensor for tensor in call.tensors() if tensor.requires_grad]
+    given = [torch.ones_like(result) for result in results]
+    return results, torch.autograd.grad(results, inputs, given, allow_unused=True)
+
+
+def _agrees(lab: Lab, call: Call, make: Callable[[], Any], run: Callable[[Call], Any]) -> bool:
+    """Whether fake tensors predict the forms of what a call gives, or cannot know them."""
+    torch.manual_seed(11)
+    try:
+        real = run(call.copied())
+    except Exception:
+        return True  # whether the device has the operator is stated by other properties
+    try:
+        fake = predicted(call.copied(), make(), run)
+    except Exception as error:
+        return _unknown(error) or not _predicted_on_the_host(call, make, run)
+    return forms(real) == forms(fake) or not _predicted_on_the_host(call, make, run)
+
+
+def _unknown(error: Exception) -> bool:
+    text = str(error)
+    refused = isinstance(error, torch_private.dynamic_output_errors())
+    return refused or "data-dependent" in text or "data dependent" in text or "data is not allocated" in text
+
+
+def _predicted_on_the_host(call: Call, make: Callable[[], Any], run: Callable[[Call], Any]) -> bool:
+    """Whether fake tensors predict the same call of tensors of the host; a device is held to no more."""
+    host = call.with_tensors([t.detach().cpu().requires_grad_(t.requires_grad) for t in call.tensors()]).at(
+        "cpu"
+    )
+    with bench.own_work():
+        try:
+            return forms(run(host.copied())) == forms(predicted(host.copied(), make(), run))
+        except Exception:
+            return False
+
+
+def _over(
+    lab: Lab,
+    part: int,
+    parts: int,
+    name: str,
+    run: Callable[[Call], Any],
+    *,
+    requires_grad: bool = False,
+    make: Callable[[], Any] = FakeTensorMode,
+    surroundings: Callable[[], Any] = contextlib.nullcontext,
+) -> None:
+    with torch_private.quiet(), surroundings():
+        for call in _strided(lab, part, parts, requires_grad):
+            if run is _in_place and (call.in_place is None or call.name == "resize_"):
+                continue
+            lab.holds(f"{call.name} {name} has the form that is predicted", _agrees(lab, call, make, run))
+
+
+def _strided(lab: Lab, part: int, parts: int, requires_grad: bool = False) -> Iterator[Call]:
+    for call in calls(lab, part, parts, requires_grad=requires_grad):
+        if call.tensors() and all(tensor.layout is torch.strided for tensor in call.tensors()):
+            yield call
+
+
+def _open() -> Any:
+    return FakeTensorMode(shape_env=ShapeEnv())
+
+
+for _part in range(4):
+
+    @behaviour("fake", name=f"shapes-of-pointwise-operators-{_part + 1}-of-4", sees=("shape",))
+    def _pointwise(lab: Lab, part: int = _part) -> None:
+        """Each operator that torch marks as pointwise and that an entry of the database runs gives results of
+        the shape of its broadcast inputs.
+        """
+        with torch_private.quiet():
+            for call in _strided(lab, part, 4):
+                torch.manual_seed(11)
+                with _Shapes() as shapes:
+                    try:
+                        _plain(call)
+                    except Exception:
+                        shapes.wrong.clear()  # whether the device has it is stated by other properties
+                lab.holds(f"{call.name} broadcasts", not shapes.wrong)
+        lab.same("a sum", (lab.integers(3, 1) + lab.integers(2)).shape)
+
+    @behaviour("fake", name=f"fake-under-autocast-{_part + 1}-of-4", capabilities=("autocast",), sees=())
+    def _under_autocast(lab: Lab, part: int = _part) -> None:
+        """Shapes and dtypes that fake tensors predict under autocast are those of the real results, for each
+        fourth operator of the database.
+        """
+        _over(lab, part, 4, "under autocast", _plain, surroundings=lambda: torch.autocast(lab.device.type))
+
+    @behaviour(
+        "fake",
+        name=f"fake-gradients-under-autocast-{_part + 1}-of-4",
+        capabilities=("autocast", "autograd"),
+        sees=(),
+    )
+    def _gradients_under_autocast(lab: Lab, part: int = _part) -> None:
+        """Shapes and dtypes of gradients that fake tensors predict under autocast are those of the real ones,
+        for each fourth operator of the database.
+        """
+        _over(
+            lab,
+            part,
+            4,
+            "under autocast, backward",
+            _derived,
+            requires_grad=True,
+            surroundings=lambda: torch.autocast(lab.device.type),
+        )
+
+
+for _part in range(4):
+
+    @behaviour("fake", name=f"open-sizes-of-operators-{_part + 1}-of-8", sees=())
+    def _open_sizes(lab: Lab, part: int = _part) -> None:
+        """Shapes and dtypes that fake tensors of open sizes predict are those of the real results, for each
+        eighth operator of the database.
+        """
+        _over(lab, 2 * part, 8, "of open sizes", _plain, make=_open)
+
+    @behaviour("fake", name=f"open-sizes-of-operators-in-place-{_part + 1}-of-4", sees=())
+    def _open_sizes_in_place(lab: Lab, part: int = _part) -> None:
+        """Shapes and dtypes that fake tensors of open sizes predict are those of the real results, for each
+        fourth operator of the database that writes in place.
+        """
+        _over(lab, part, 4, "of open sizes, in place", _in_place, make=_open)
