@@ -263,6 +263,13 @@ def sparse_sample_inputs(
     return [sample for sample in found if validate(info, sample, check_validate=False) is sample]
 
 
+def foreach_inputs(info: Any, dtype: torch.dtype, *, seed: int, tensors: int = 3) -> list[Any]:
+    """Return the SampleInputs of an entry for lists, of that many differentiable tensors, on the CPU."""
+    with seeded(seed), quiet():
+        make = info.sample_inputs
+        return list(make("cpu", dtype, requires_grad=True, num_input_tensors=[tensors]))
+
+
 def first_sample(info: Any, dtype: torch.dtype, *, seed: int, requires_grad: bool = False) -> Any | None:
     """Return the first SampleInput, or None if the entry makes none in that dtype."""
     with seeded(seed), quiet():
@@ -588,6 +595,11 @@ def graph_of(function: Callable[..., Any], *inputs: Any, sizes: str = "real", cl
 
     mode: Any = sizes
     return make_fx(function, tracing_mode=mode, _allow_non_fake_inputs=closures)(*inputs)
+
+
+def under_a_mode() -> bool:
+    """Return whether a Python mode sees the operators that run: forward derivatives of lists crash then."""
+    return torch._C._len_torch_dispatch_stack() > 0
 
 
 def draws(graph: Any) -> bool:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 from unittest import mock
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from conformance.behaviours import lab as bench
 from conformance.behaviours.lab import Lab
+from conformance.checking.trees import tree_map
+from conformance.properties.api.fake import operators
 from tests.planted.api.faults import NAMED
 
 

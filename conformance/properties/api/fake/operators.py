@@ -20,7 +20,7 @@ from conformance.properties.api._entries import Call, calls, forms
 
 
 class _Shapes(TorchDispatchMode):
-    """Notes the operators said to be pointwise whose results have another shape than their broadcast inputs."""
+    """Notes the operators said to be pointwise whose results have not the shape of their broadcast inputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def _derived(call: Call) -> Any:
     return results, torch.autograd.grad(results, inputs, given, allow_unused=True)
 
 
-def _agrees(lab: Lab, call: Call, make: Callable[[], Any], run: Callable[[Call], Any]) -> bool:
+def _agrees(call: Call, make: Callable[[], Any], run: Callable[[Call], Any]) -> bool:
     """Whether fake tensors predict the forms of what a call gives, or cannot know them."""
     torch.manual_seed(11)
     try:
@@ -76,10 +76,10 @@ def _agrees(lab: Lab, call: Call, make: Callable[[], Any], run: Callable[[Call],
     except Exception:
         return True  # whether the device has the operator is stated by other properties
     try:
-        fake = predicted(call.copied(), make(), run)
+        fake = forms(predicted(call.copied(), make(), run))
     except Exception as error:
         return _unknown(error) or not _predicted_on_the_host(call, make, run)
-    return forms(real) == forms(fake) or not _predicted_on_the_host(call, make, run)
+    return forms(real) == fake or not _predicted_on_the_host(call, make, run)
 
 
 def _unknown(error: Exception) -> bool:
@@ -111,11 +111,12 @@ def _over(
     make: Callable[[], Any] = FakeTensorMode,
     surroundings: Callable[[], Any] = contextlib.nullcontext,
 ) -> None:
-    with torch_private.quiet(), surroundings():
-        for call in _strided(lab, part, parts, requires_grad):
-            if run is _in_place and (call.in_place is None or call.name == "resize_"):
-                continue
-            lab.holds(f"{call.name} {name} has the form that is predicted", _agrees(lab, call, make, run))
+    for call in _strided(lab, part, parts, requires_grad):
+        if run is _in_place and (call.in_place is None or call.name == "resize_"):
+            continue
+        with torch_private.quiet(), surroundings():
+            agrees = _agrees(call, make, run)
+        lab.holds(f"{call.name} {name} has the form that is predicted", agrees)
 
 
 def _strided(lab: Lab, part: int, parts: int, requires_grad: bool = False) -> Iterator[Call]:

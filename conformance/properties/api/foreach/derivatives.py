@@ -1,0 +1,88 @@
+"""Derivatives of torch's database of operators over lists of tensors."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.autograd import gradcheck
+from torch.autograd.gradcheck import GradcheckError
+
+from conformance import torch_private
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.checking.trees import tree_map
+
+#: Samples of an entry whose derivative is tried.
+LIMIT = 2
+
+
+def _check(lab: Lab, name: str, info: Any, sample: Any, in_place: bool) -> None:
+    def moved(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return lab.to(leaf.detach()).requires_grad_(leaf.requires_grad)
+        return leaf
+
+    outcome: Any
+
+    def inside(leaf: Any) -> Any:
+        """Put numbers into the domain of every entry, and no two alike."""
+        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
+            return lab.floats(
+                *leaf.shape, low=0.2, high=0.9, dtype=leaf.dtype, requires_grad=leaf.requires_grad
+            )
+        return moved(leaf)
+
+    given, args, options = tree_map(inside, (list(sample.input), sample.args, dict(sample.kwargs)))
+    options.pop("disable_fastpath", None)
+    call: Callable[..., Any] = info.inplace_variant if in_place else info.op
+
+    def function(*tensors: torch.Tensor) -> Any:
+        if not in_place:
+            return call(list(tensors), *args, **options)
+        copies = [tensor.clone() for tensor in tensors]
+        call(copies, *args, **options)
+        return tuple(copies)
+
+    try:
+        outcome = gradcheck(
+            function,
+            tuple(given),
+            check_forward_ad=info.supports_forward_ad and not torch_private.under_a_mode(),
+            check_backward_ad=info.supports_autograd,
+            check_batched_grad=False,
+            fast_mode=True,
+        )
+    except GradcheckError:
+        outcome = False
+    except Exception as error:
+        outcome = type(error).__name__  # what has no derivative has none on the CPU either
+    lab.same(f"gradcheck of {name}", outcome)
+    lab.holds(f"gradients of {name} are those of its values", outcome is not False)
+
+
+for _kind, _part in itertools.product(("", "-in-place"), range(4)):
+
+    @behaviour(
+        "foreach",
+        name=f"derivatives-of-lists{_kind}-{_part + 1}-of-4",
+        dtypes=("float64", "complex128"),
+        capabilities=("autograd", "forward_ad"),
+        sees=("value",),
+    )
+    def _derivatives(lab: Lab, part: int = _part, in_place: bool = bool(_kind)) -> None:
+        """gradcheck passes, forward and backward, for each fourth operator over lists of tensors of the
+        database.
+        """
+        for info in torch_private.foreach_db()[part::4]:
+            if not info.supports_autograd or lab.dtype not in torch_private.forward_dtypes(info):
+                continue
+            if in_place and info.inplace_variant is None:
+                continue
+            seed = torch_private.seed_for(info.name, str(lab.dtype))
+            samples = torch_private.foreach_inputs(info, lab.dtype, seed=seed)
+            for number, sample in enumerate(samples[:LIMIT]):
+                _check(lab, f"{info.name} [{number}]", info, sample, in_place)
+        lab.same("a product", torch._foreach_mul([lab.integers(2), lab.integers(3)], 2))
