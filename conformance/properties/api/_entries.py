@@ -73,7 +73,7 @@ class Call:
         return dataclasses.replace(self, arguments=arguments, options=options)
 
 
-def calls(lab: Lab, part: int, parts: int, *, requires_grad: bool = False) -> Iterator[Call]:
+def calls(lab: Lab, part: int, parts: int) -> Iterator[Call]:
     """Yield the call of each ``parts``-th entry, from number ``part`` on, in order of the names."""
     entries = [op for op in torch_private.op_db() if not torch_private.is_device_specific(op)]
     entries.sort(key=lambda op: str(op.formatted_name))
@@ -88,10 +88,8 @@ def calls(lab: Lab, part: int, parts: int, *, requires_grad: bool = False) -> It
     for info in entries[part::parts]:
         if lab.dtype not in torch_private.forward_dtypes(info):
             continue
-        if requires_grad and lab.dtype not in torch_private.backward_dtypes(info):
-            continue
         seed = torch_private.seed_for(info.formatted_name, str(lab.dtype))
-        sample = torch_private.first_sample(info, lab.dtype, seed=seed, requires_grad=requires_grad)
+        sample = torch_private.first_sample(info, lab.dtype, seed=seed)
         if sample is None:
             continue
         with own_work():

@@ -48,8 +48,6 @@ def _mispredicted(lab: Lab) -> Iterator[None]:
 
 for _part in range(1, 5):
     for _name in (
-        f"fake-under-autocast-{_part}-of-4",
-        f"fake-gradients-under-autocast-{_part}-of-4",
         f"open-sizes-of-operators-{_part}-of-8",
         f"open-sizes-of-operators-in-place-{_part}-of-4",
     ):

@@ -1,8 +1,7 @@
-"""Fake tensors in operators of torch's database: under autocast, backward, and with open sizes."""
+"""Fake tensors in operators of torch's database: shapes of pointwise ones, and open sizes."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -58,16 +57,6 @@ def _in_place(call: Call) -> Any:
     return call.in_place(call.arguments[0].clone(), *call.arguments[1:], **call.options)
 
 
-def _derived(call: Call) -> Any:
-    """The results of a call, and the gradients of its tensors of the sum of the results' squares."""
-    results = [leaf for leaf in tensors(_plain(call)) if leaf.requires_grad and leaf.layout is torch.strided]
-    if not results:
-        return []
-    inputs = [tensor for tensor in call.tensors() if tensor.requires_grad]
-    given = [torch.ones_like(result) for result in results]
-    return results, torch.autograd.grad(results, inputs, given, allow_unused=True)
-
-
 def _agrees(call: Call, make: Callable[[], Any], run: Callable[[Call], Any]) -> bool:
     """Whether fake tensors predict the forms of what a call gives, or cannot know them."""
     torch.manual_seed(11)
@@ -107,20 +96,18 @@ def _over(
     name: str,
     run: Callable[[Call], Any],
     *,
-    requires_grad: bool = False,
-    make: Callable[[], Any] = FakeTensorMode,
-    surroundings: Callable[[], Any] = contextlib.nullcontext,
+    make: Callable[[], Any],
 ) -> None:
-    for call in _strided(lab, part, parts, requires_grad):
+    for call in _strided(lab, part, parts):
         if run is _in_place and (call.in_place is None or call.name == "resize_"):
             continue
-        with torch_private.quiet(), surroundings():
+        with torch_private.quiet():
             agrees = _agrees(call, make, run)
         lab.holds(f"{call.name} {name} has the form that is predicted", agrees)
 
 
-def _strided(lab: Lab, part: int, parts: int, requires_grad: bool = False) -> Iterator[Call]:
-    for call in calls(lab, part, parts, requires_grad=requires_grad):
+def _strided(lab: Lab, part: int, parts: int) -> Iterator[Call]:
+    for call in calls(lab, part, parts):
         if call.tensors() and all(tensor.layout is torch.strided for tensor in call.tensors()):
             yield call
 
@@ -146,33 +133,6 @@ for _part in range(4):
                         shapes.wrong.clear()  # whether the device has it is stated by other properties
                 lab.holds(f"{call.name} broadcasts", not shapes.wrong)
         lab.same("a sum", (lab.integers(3, 1) + lab.integers(2)).shape)
-
-    @behaviour("fake", name=f"fake-under-autocast-{_part + 1}-of-4", capabilities=("autocast",), sees=())
-    def _under_autocast(lab: Lab, part: int = _part) -> None:
-        """Shapes and dtypes that fake tensors predict under autocast are those of the real results, for each
-        fourth operator of the database.
-        """
-        _over(lab, part, 4, "under autocast", _plain, surroundings=lambda: torch.autocast(lab.device.type))
-
-    @behaviour(
-        "fake",
-        name=f"fake-gradients-under-autocast-{_part + 1}-of-4",
-        capabilities=("autocast", "autograd"),
-        sees=(),
-    )
-    def _gradients_under_autocast(lab: Lab, part: int = _part) -> None:
-        """Shapes and dtypes of gradients that fake tensors predict under autocast are those of the real ones,
-        for each fourth operator of the database.
-        """
-        _over(
-            lab,
-            part,
-            4,
-            "under autocast, backward",
-            _derived,
-            requires_grad=True,
-            surroundings=lambda: torch.autocast(lab.device.type),
-        )
 
 
 for _part in range(4):
