@@ -1,0 +1,78 @@
+"""Gradients of rare calls: sparse ones of gather, of a parameter that shrinks, and nodes that are called."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("autograd", capabilities=("sparse",), sees=("value",))
+def sparse_gradients_of_gather(lab: Lab) -> None:
+    """gather with sparse_grad gives a sparse gradient of the values of the dense one, also if the input, the
+    index or both have no dimensions.
+    """
+    scalar, row, table = lab.integers(1)[0], lab.integers(5), lab.integers(5, 4)
+    zero = lab.put(0)
+    cases = {
+        "an index without dimensions": (row, 0, lab.put(2)),
+        "an input without dimensions": (scalar, 0, lab.put([0])),
+        "both without dimensions": (scalar, 0, zero),
+        "an index in each row": (table, 1, lab.put([[0, 3], [1, 1], [2, 0], [3, 3], [0, 1]])),
+        "an index in each column": (table, 0, lab.put([[0, 4, 1, 2]])),
+        "an index in no place": (table, 0, torch.empty(0, 4, dtype=torch.int64, device=lab.device)),
+    }
+    for name, (given, dim, index) in cases.items():
+        found: list[Any] = []
+        for sparse in (False, True):
+            leaf = given.clone().requires_grad_()
+            result = torch.gather(leaf, dim, index, sparse_grad=sparse)
+            result.backward(torch.ones_like(result) * 3)
+            found.append(leaf.grad)
+        lab.same(f"layouts, {name}", [gradient.layout for gradient in found])
+        dense = found[1].to_dense() if found[1].layout is torch.sparse_coo else found[1]
+        lab.same(f"gradient, {name}", dense)
+        lab.holds(f"it is the dense one, {name}", torch.equal(dense, found[0]))
+
+
+@behaviour("autograd", capabilities=("autograd",), sees=("value",))
+def gradients_of_a_parameter_that_shrinks(lab: Lab) -> None:
+    """A parameter that is set to a part of itself has gradients of its new size; advanced indexing has
+    them in any memory format.
+    """
+    held: Any = torch.nn.Parameter(torch.ones(16, device=lab.device))
+    for round in range(2):
+        with torch.no_grad():
+            held.set_(held[1:])
+            held.grad = None
+        torch.cat((held, held)).sum().backward()
+        lab.expect(f"round {round}", held.grad * 1, [2.0] * (15 - round))
+    for shape, places, format in itertools.product(
+        ((2, 8, 1, 2),), ([0, 1, 1], [1, 0, 0]), (torch.contiguous_format, torch.channels_last)
+    ):
+        leaf: Any = lab.integers(*shape).contiguous(memory_format=format).requires_grad_()
+        index = lab.put(places)
+        (leaf[:, index] * 2).sum().backward()
+        due = torch.zeros(shape)
+        for place in places:
+            due[:, place] += 2
+        lab.expect(f"indexed by {places}, {format}", leaf.grad * 1, due)
+
+
+@behaviour("autograd", capabilities=("autograd",), sees=("error",))
+def nodes_called_wrongly(lab: Lab) -> None:
+    """A node of a graph takes its gradients by position, as many as its function has results, and refuses
+    words and other numbers of them.
+    """
+    leaf = lab.integers(2, 2, requires_grad=True)
+    for name, result in {"a power": leaf.pow(5), "a reshape": leaf.reshape(4), "a sum": leaf.sum()}.items():
+        node: Any = result.grad_fn
+        given = torch.ones_like(result)
+        lab.same(f"{name}, called well", [type(part).__name__ for part in (node(given),)])
+        lab.raises(f"{name}, two gradients", lambda n=node, g=given: n(g, g), TypeError)  # type: ignore[misc]
+        lab.raises(f"{name}, by word", lambda n=node, g=given: n(g, grad=g), TypeError)  # type: ignore[misc]
+        lab.raises(f"{name}, none", lambda n=node: n(), TypeError, RuntimeError)  # type: ignore[misc]

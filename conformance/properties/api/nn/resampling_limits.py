@@ -1,0 +1,104 @@
+"""Resampling at its limits: small and huge scales, exact positions, reduced precision, refused dtypes."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("nn", capabilities=("autograd",), sees=("value",))
+def resampling_by_small_scales(lab: Lab) -> None:
+    """Halving a picture of four bilinearly gives their mean; nearest resampling to fewer reads inside
+    of the input, and its gradient says from which places.
+    """
+    given = torch.arange(1.0, 5.0, device=lab.device).reshape(1, 1, 2, 2)
+    lab.expect("bilinear", nn.Upsample(scale_factor=0.5, mode="bilinear")(given), [[[[2.5]]]])
+    for few in (1, 3, 14, 44):
+        leaf = torch.ones(1, 1, 45, device=lab.device, requires_grad=True)
+        result = F.interpolate(leaf, size=(few,), mode="nearest")
+        lab.same(f"45 to {few}", result.detach())
+        result.sum().backward()
+        lab.same(f"gradient of 45 to {few}", leaf.grad)
+        places = [math.floor(place * 45 / few) for place in range(few)]
+        lab.expect(f"where 45 to {few} reads", leaf.grad, [[[float(p in places) for p in range(45)]]])
+
+
+@behaviour("nn", sees=("value",))
+def exact_nearest_positions(lab: Lab) -> None:
+    """nearest-exact resampling takes the element at the middle of each new one, up and down, by scales and by
+    sizes.
+    """
+    for scale in (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0):
+        size = 20
+        x = torch.arange(size, dtype=torch.float32, device=lab.device).reshape(1, 1, size)
+        count = math.floor(size * scale)
+        places = [min(math.floor((place + 0.5) / scale), size - 1) for place in range(count)]
+        by_scale = F.interpolate(x, scale_factor=scale, mode="nearest-exact", recompute_scale_factor=False)
+        lab.expect(f"by {scale}", by_scale, [[[float(place) for place in places]]])
+        lab.expect(
+            f"to {count}", F.interpolate(x, size=count, mode="nearest-exact"), [[[float(p) for p in places]]]
+        )
+
+
+@behaviour("nn", dtypes=("bfloat16", "float16"), sees=("value",))
+def resampling_in_reduced_precision(lab: Lab) -> None:
+    """Resampling in reduced precision gives what resampling in float32 gives, rounded."""
+    for mode, shape in (
+        ("nearest", (1, 2, 6)),
+        ("linear", (1, 2, 6)),
+        ("nearest", (1, 2, 6, 5)),
+        ("nearest-exact", (1, 2, 6, 5)),
+        ("bilinear", (1, 2, 6, 5)),
+        ("bicubic", (1, 2, 6, 5)),
+        ("trilinear", (1, 2, 4, 3, 5)),
+    ):
+        for format in (torch.contiguous_format, torch.channels_last):
+            if format is torch.channels_last and len(shape) != 4:
+                continue
+            x = lab.integers(*shape).contiguous(memory_format=format)
+            result = F.interpolate(x, scale_factor=2, mode=mode)
+            lab.close(f"{mode} of {shape}, {format}", result, roundings=8)
+            due = F.interpolate(x.float(), scale_factor=2, mode=mode)
+            room = 8 * torch.finfo(lab.dtype).eps * 6
+            near = torch.allclose(result.float(), due, rtol=room, atol=room)
+            lab.holds(f"{mode} of {shape}, {format} is that of float32", near)
+
+
+@behaviour("nn", sees=("error",))
+def refused_resampling(lab: Lab) -> None:
+    """Scales so large or so far below zero that no size can hold the result are refused, and so are dtypes
+    for which a mode is not defined.
+    """
+    x = torch.ones(1, 1, 16, 16, device=lab.device)
+    for scale in (1e20, -1e20):
+        for mode in ("bilinear", "bicubic", "nearest"):
+            lab.raises(f"{mode} by {scale}", lambda s=scale, m=mode: F.interpolate(x, scale_factor=s, mode=m))  # type: ignore[misc]
+    for mode in ("bilinear", "bicubic"):
+        for dtype in (torch.int32, torch.int64, torch.bool):
+            whole = x.to(dtype)
+            lab.raises(
+                f"{mode} of {dtype}",
+                lambda w=whole, m=mode: F.interpolate(w, size=(8, 8), mode=m),  # type: ignore[misc]
+                RuntimeError,
+                NotImplementedError,
+                match="not implemented",
+            )
+
+
+@behaviour("nn", sees=("value",))
+def shuffled_channels_of_none(lab: Lab) -> None:
+    """channel_shuffle of an empty tensor gives an empty tensor of its shape, and of one group the same
+    elements.
+    """
+    none = lab.floats(0, 9, 4, 4)
+    lab.same("of none", nn.ChannelShuffle(3)(none))
+    lab.holds("it has the shape", nn.ChannelShuffle(3)(none).shape == none.shape)
+    x = lab.integers(1, 6, 2, 2)
+    lab.holds("of one group", torch.equal(F.channel_shuffle(x, 1), x))
+    lab.same("of three groups", F.channel_shuffle(x, 3) * 1)

@@ -1,0 +1,161 @@
+"""Pointwise operators at the limits of their dtypes, and with numbers of Python."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("pointwise", dtypes=("int8", "int16", "int32", "int64", "uint8"), sees=("value",))
+def shifts_past_the_width(lab: Lab) -> None:
+    """A shift to the left by the width of the dtype or more, or by less than 0, gives 0; one to the right
+    gives 0, or -1 for numbers below 0.
+    """
+    info = torch.iinfo(lab.dtype)
+    left = [info.min, -1, 0, 1, info.max] if info.min < 0 else [0, 1, info.max]
+    for shift in (-1, -100) if info.min < 0 else ():
+        x, amount = lab.put(left, dtype=lab.dtype), lab.put([shift] * len(left), dtype=lab.dtype)
+        lab.expect(f"left by {shift}", x << amount, [0] * len(left))
+        lab.expect(f"right by {shift}", x >> amount, [-1 if value < 0 else 0 for value in left])
+    for shift in (info.bits, info.bits + 1, 100):
+        x, amount = lab.put(left, dtype=lab.dtype), lab.put([shift] * len(left), dtype=lab.dtype)
+        lab.expect(f"left by {shift}", x << amount, [0] * len(left))
+        lab.expect(f"right by {shift}", x >> amount, [-1 if value < 0 else 0 for value in left])
+    last = info.bits - 1
+    x = lab.put(left, dtype=lab.dtype)
+    lab.same("by the last bit", [x << torch.full_like(x, last), x >> torch.full_like(x, last)])
+
+
+@behaviour("pointwise", dtypes=("int64",), sees=("value",))
+def remainders_of_large_integers(lab: Lab) -> None:
+    """The remainder of int64 numbers has the sign of the divisor, also for numbers that no float holds."""
+    x, q = lab.put(23500), 392486996410368
+    lab.expect("both above 0", x % q, 23500)
+    lab.expect("a dividend below 0", -x % q, q - 23500)
+    lab.expect("a divisor below 0", x % -q, 23500 - q)
+    lab.expect("both below 0", -x % -q, -23500)
+    large = lab.put([2**62 + 1, -(2**62) - 1])
+    lab.expect("of numbers past 53 bits", large % (2**31), [1, 2**31 - 1])
+
+
+@behaviour("pointwise", dtypes=("bfloat16",), sees=("value",))
+def neighbours_in_bfloat16(lab: Lab) -> None:
+    """nextafter gives in bfloat16 the next number of that dtype, over zero, at infinity and for NaN."""
+    places = [0x0000, 0x8000, 0x3F80, 0xBF80, 0x7F7F, 0xFF7F, 0x0001, 0x8001, 0x7F80]
+
+    def numbers(bits: list[int]) -> torch.Tensor:
+        whole = torch.tensor([b - 0x10000 if b >= 0x8000 else b for b in bits], dtype=torch.int16)
+        return lab.put(whole.view(torch.bfloat16))
+
+    above = [0x0001, 0x0001, 0x3F81, 0xBF7F, 0x7F80, 0xFF7E, 0x0002, 0x8000, 0x7F80]
+    below = [0x8001, 0x8001, 0x3F7F, 0xBF81, 0x7F7E, 0xFF80, 0x0000, 0x8002, 0x7F7F]
+    for word, goal, due in (("above", math.inf, above), ("below", -math.inf, below)):
+        goals = torch.full((9,), goal, dtype=torch.bfloat16, device=lab.device)
+        result = numbers(places).nextafter_(goals)
+        lab.same(f"next {word}", result)
+        lab.holds(f"next {word} is the next number", torch.equal(result, numbers(due)))
+    none = torch.full((2,), math.nan, dtype=torch.bfloat16, device=lab.device)
+    lab.same("of NaN", torch.nextafter(none, none).isnan())
+    one = numbers([0x3F80])
+    lab.same("to itself", one.clone().nextafter_(one))
+
+
+@behaviour("pointwise", sees=("dtype",))
+def numbers_in_xlogy(lab: Lab) -> None:
+    """A number of Python does not raise the dtype of xlogy and xlog1py, on either side, whatever it is."""
+    for shape in ((), (3,)):
+        x = torch.full(shape, 2.0, device=lab.device)
+        for function, number in itertools.product((torch.xlogy, torch.special.xlog1py), (5, 5.0)):
+            name = f"{function.__name__} of {shape} and {number!r}"
+            right, left = function(x, number), function(number, x)
+            lab.close(name, [right, left], roundings=16)
+            lab.holds(f"{name} keeps the dtype", right.dtype == left.dtype == x.dtype)
+        half = x.half()
+        lab.holds(f"half precision of {shape} stays", torch.xlogy(half, 5.0).dtype == torch.float16)
+
+
+@behaviour("pointwise", dtypes=("float64",), sees=("value",))
+def tensors_as_numbers_of_addcmul(lab: Lab) -> None:
+    """A tensor without dimensions that needs no gradient stands for the number of addcmul and addcdiv; one
+    that needs a gradient does not.
+    """
+    x, y = lab.put(2.0), lab.put(3.0, dtype=lab.dtype)
+    number: Any = y
+    lab.expect("addcmul", number.addcmul(y, y, value=x), 21.0)
+    lab.expect("addcdiv", number.addcdiv(y, y, value=x), 5.0)
+    needs = lab.put(2.0, requires_grad=True)
+    lab.raises("with a gradient", lambda: number.addcmul(y, y, value=needs), Exception)
+
+
+@behaviour("pointwise", dtypes=("bfloat16", "float16"), sees=("value",))
+def lerp_in_reduced_precision(lab: Lab) -> None:
+    """lerp in reduced precision computes in float32 and rounds once, for weights of any form."""
+    for shape in ((1, 5), (3, 9), (20,)):
+        start, end = lab.floats(*shape), lab.floats(*shape)
+        weights: dict[str, Any] = {
+            "a number": 0.3,
+            "a tensor without dimensions": lab.floats(1, low=0.0)[0],
+            "a row": lab.floats(shape[-1], low=0.0),
+            "a tensor": lab.floats(*shape, low=0.0),
+        }
+        for name, weight in weights.items():
+            result = torch.lerp(start, end, weight)
+            lab.close(f"{name}, {shape}", result, roundings=4)
+            wide = weight.float() if isinstance(weight, torch.Tensor) else weight
+            due = torch.lerp(start.float(), end.float(), wide)
+            room = 4 * torch.finfo(lab.dtype).eps
+            lab.holds(
+                f"{name}, {shape}: as in float32", torch.allclose(result.float(), due, rtol=room, atol=room)
+            )
+
+
+@behaviour("pointwise", dtypes=("float32", "float64"), sees=("value",))
+def bessel_functions_at_their_limits(lab: Lab) -> None:
+    """i0 is NumPy's for large and small numbers, 1 at 0, not finite at infinity, and NaN of NaN."""
+    room = 256.0
+    for low, high in ((0.0, 8.0), (8.0, 20.0), (20.0, 60.0)):
+        x = torch.linspace(low, high, 33, dtype=torch.float64).to(lab.dtype)
+        due = numpy.i0(x.double().numpy())
+        lab.expect(
+            f"{low} to {high}",
+            torch.special.i0(lab.put(x)) / lab.put(torch.tensor(due)).to(lab.dtype),
+            [1.0] * 33,
+            roundings=room,
+        )
+        lab.expect(
+            f"-{high} to -{low}",
+            torch.i0(lab.put(-x)) / lab.put(torch.tensor(due)).to(lab.dtype),
+            [1.0] * 33,
+            roundings=room,
+        )
+    lab.expect("of 0", torch.i0(lab.put([0.0, -0.0], dtype=lab.dtype)), [1.0, 1.0], roundings=2)
+    lab.same("of no elements", torch.i0(lab.floats(0)))
+    # Infinity is right for infinity; the CPU gives NaN.
+    special = torch.i0(lab.put([math.inf, -math.inf, math.nan], dtype=lab.dtype))
+    lab.same("of what is not finite", special.isfinite())
+    lab.same("of NaN", special[2].isnan())
+
+
+@behaviour("pointwise", dtypes=("float32", "float64", "complex64", "complex128"), sees=("value",))
+def values_of_one_and_of_many(lab: Lab) -> None:
+    """exp of one element is that of many; square roots of complex numbers of very different parts are
+    NumPy's.
+    """
+    one = torch.exp(torch.ones(1, dtype=lab.dtype, device=lab.device))
+    many = torch.exp(torch.ones(17, dtype=lab.dtype, device=lab.device))
+    lab.close("one", one)
+    lab.close("many", many)
+    lab.expect("it is e", one, [math.e], roundings=4)
+    lab.holds("one is near each of many", torch.allclose(one.expand(17), many, rtol=1e-6))
+    if lab.dtype.is_complex:
+        for number in (0.0 - 1.0e20j, -1.0e20 - 4988429.2j, 1.0e20j, -1.0e20 + 1.0j, 4.0 + 0.0j):
+            given = torch.tensor([number], dtype=lab.dtype)
+            wide = numpy.sqrt(given.numpy().astype(numpy.complex128))
+            lab.expect(f"root of {number}", torch.sqrt(lab.put(given)), wide, roundings=64)
