@@ -61,6 +61,12 @@ def gradients_of_a_parameter_that_shrinks(lab: Lab) -> None:
         for place in places:
             due[:, place] += 2
         lab.expect(f"indexed by {places}, {format}", leaf.grad * 1, due)
+    leaf = lab.integers(2, 3, requires_grad=True)
+    index = lab.integers(2, 8, 1, 2, low=0, high=2, dtype=torch.int64)
+    for format in (torch.contiguous_format, torch.channels_last):
+        placed = index.contiguous(memory_format=format)
+        (gradient,) = torch.autograd.grad(leaf[placed].sum(), leaf)
+        lab.same(f"indexed by four dimensions, {format}", gradient)
 
 
 @behaviour("autograd", capabilities=("autograd",), sees=("error",))

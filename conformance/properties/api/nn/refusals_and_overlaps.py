@@ -42,6 +42,8 @@ def losses_of_broadcast_targets(lab: Lab) -> None:
             )
             lab.close(f"{name}, {word} larger: value", each)
             lab.holds(f"{name}, {word} larger: shape", each.shape == (2, 10))
+            whole = function(left.expand(2, 10), right.expand(2, 10), reduction="none")
+            lab.holds(f"{name}, {word} larger: as expanded", torch.allclose(each, whole))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 lab.expect(

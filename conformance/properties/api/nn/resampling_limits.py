@@ -46,9 +46,9 @@ def exact_nearest_positions(lab: Lab) -> None:
         )
 
 
-@behaviour("nn", dtypes=("bfloat16", "float16"), sees=("value",))
+@behaviour("nn", dtypes=("bfloat16", "float16"), capabilities=("autograd",), sees=("value",))
 def resampling_in_reduced_precision(lab: Lab) -> None:
-    """Resampling in reduced precision gives what resampling in float32 gives, rounded."""
+    """Resampling in reduced precision gives the values and gradients of float32, rounded."""
     for mode, shape in (
         ("nearest", (1, 2, 6)),
         ("linear", (1, 2, 6)),
@@ -61,13 +61,19 @@ def resampling_in_reduced_precision(lab: Lab) -> None:
         for format in (torch.contiguous_format, torch.channels_last):
             if format is torch.channels_last and len(shape) != 4:
                 continue
-            x = lab.integers(*shape).contiguous(memory_format=format)
+            x = lab.integers(*shape).contiguous(memory_format=format).requires_grad_()
             result = F.interpolate(x, scale_factor=2, mode=mode)
-            lab.close(f"{mode} of {shape}, {format}", result, roundings=8)
-            due = F.interpolate(x.float(), scale_factor=2, mode=mode)
+            lab.close(f"{mode} of {shape}, {format}", result.detach(), roundings=8)
+            wide = x.detach().float().requires_grad_()
+            due = F.interpolate(wide, scale_factor=2, mode=mode)
             room = 8 * torch.finfo(lab.dtype).eps * 6
-            near = torch.allclose(result.float(), due, rtol=room, atol=room)
+            near = torch.allclose(result.detach().float(), due.detach(), rtol=room, atol=room)
             lab.holds(f"{mode} of {shape}, {format} is that of float32", near)
+            weights = lab.integers(*result.shape, low=1, high=3)
+            (gradient,) = torch.autograd.grad(result, x, weights)
+            (wide_gradient,) = torch.autograd.grad(due, wide, weights.float())
+            near = torch.allclose(gradient.float(), wide_gradient, rtol=room, atol=8 * room)
+            lab.holds(f"the gradient of {mode} of {shape}, {format} is that of float32", near)
 
 
 @behaviour("nn", sees=("error",))

@@ -144,7 +144,7 @@ def many_indices_into_sparse(lab: Lab) -> None:
     """index_select gives for many indices, sorted and not, repeated and not, along sparse and dense
     dimensions, what it gives for the dense tensor.
     """
-    for shape, number in (((60, 40), 2), ((40, 300), 2), ((300, 20, 3), 2), ((2500,), 1)):
+    for shape, number in (((60, 40), 2), ((40, 300), 2), ((300, 20, 3), 2), ((40000,), 1)):
         dense = lab.integers(*shape, low=-1, high=2)
         sparse = dense.to_sparse(number)
         for dim in range(len(shape)):
