@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -44,7 +45,7 @@ def predicted(call: Call, mode: Any, run: Callable[[Call], Any]) -> Any:
         return mode.from_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
 
     copy = call.with_tensors([fake(tensor) for tensor in call.tensors()])
-    with mode:
+    with enable_python_dispatcher(), mode:
         return run(copy)
 
 
