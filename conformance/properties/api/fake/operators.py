@@ -59,7 +59,7 @@ def _in_place(call: Call) -> Any:
 
 
 def _agrees(call: Call, make: Callable[[], Any], run: Callable[[Call], Any]) -> bool:
-    """Whether fake tensors predict the forms of what a call gives, or cannot know them."""
+    """Return whether fake tensors predict the forms of what a call gives, or cannot know them."""
     torch.manual_seed(11)
     try:
         real = run(call.copied())
@@ -79,7 +79,7 @@ def _unknown(error: Exception) -> bool:
 
 
 def _predicted_on_the_host(call: Call, make: Callable[[], Any], run: Callable[[Call], Any]) -> bool:
-    """Whether fake tensors predict the same call of tensors of the host; a device is held to no more."""
+    """Return whether fake tensors predict the same call on the host; a device is held to no more."""
     host = call.with_tensors([t.detach().cpu().requires_grad_(t.requires_grad) for t in call.tensors()]).at(
         "cpu"
     )

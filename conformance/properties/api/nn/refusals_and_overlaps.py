@@ -1,4 +1,4 @@
-"""What losses, activations and containers refuse, and what they accept at the edge of their domain."""
+"""Refusals of losses, activations and containers, and what these accept at the edge of their domain."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def _entries(names: tuple[str, ...]) -> list[Any]:
 
 
 def _takes_sparse(op: Any) -> bool:
-    """Whether an entry of the database says that it works on a sparse layout."""
+    """Return whether an entry of the database says that it works on a sparse layout."""
     return any(getattr(op, f"supports_sparse{end}", False) for end in ("", "_csr", "_csc", "_bsr", "_bsc"))
 
 
@@ -61,7 +61,7 @@ def _dense(value: torch.Tensor) -> torch.Tensor:
 
 
 def _near(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether dense tensors agree up to the order of their sums."""
+    """Return whether dense tensors agree up to the order of their sums."""
     if left.shape != right.shape or left.dtype != right.dtype:
         return False
     wide = torch.complex128 if left.is_complex() else torch.float64
@@ -69,7 +69,7 @@ def _near(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def _validated(value: Any) -> bool:
-    """Whether indices and values of a sparse tensor fit together; torch raises if they do not.
+    """Return whether indices and values of a sparse tensor fit together; torch raises if they do not.
 
     Torch validates on devices of a list of its own only, so that copies on the host are shown to it.
     """

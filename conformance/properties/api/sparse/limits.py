@@ -121,7 +121,7 @@ def sums_of_sparse_into_bfloat16(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=ALL, sees=("value",))
 def selections_keep_their_dtype(lab: Lab) -> None:
-    """Rows and elements selected from a sparse tensor have its dtype, also where values are added up."""
+    """Rows and elements selected from a sparse tensor have its dtype, also if values are added up."""
     places = lab.put([[0, 0, 0, 1], [0, 0, 1, 1], [1, 1, 0, 0]])
     values = lab.integers(4)
     sparse = untyped.sparse_coo_tensor(places, values, (2, 2, 2))
