@@ -16,6 +16,8 @@ from conformance.plan.selection import Matcher
 from conformance.power import kinds
 from conformance.power.faults import Fault, scalar_types
 from conformance.power.pool import Answer, Job, Pool
+from conformance.power.seers import SEES
+from conformance.samples.kernels import base_name
 
 #: Seconds that a worker may be silent while it learns.
 PATIENCE = 900.0
@@ -154,6 +156,16 @@ def _by_subject(cases: Iterable[list[Any]], select: Matcher) -> Iterator[Job]:
         yield {"do": "learn", "cases": job}
 
 
+def _distance(mutant: Fault, result: str) -> int:
+    """Return 0 for the property that is there to see the mutant, on an overload of its place, 1 for
+    other results of these overloads, and 2 for those of others.
+    """
+    name, _, subject = result.partition("/")
+    if not name.startswith("overload-") or base_name(subject.rpartition("@")[0]) != base_name(mutant.place):
+        return 2
+    return int(SEES.get(mutant.kind) != name)
+
+
 @dataclasses.dataclass
 class Reach:
     """By mutant, the results that can wake it, best first; by place, what its calls were like."""
@@ -166,8 +178,9 @@ class Reach:
 def reach(learned: Learned, mutants: Iterable[Fault], most: int) -> Reach:
     """Order, for each mutant, the results that passed and met its condition, at most ``most`` per level.
 
-    First come the results of the narrowest level; among these, the ones that meet the fewest conditions,
-    since those are about the place, and then the quick ones.
+    First come the results of the narrowest level; among these the property that is there to see the kind, on
+    the overloads of the place, then its other results, and then the ones that meet the fewest conditions and
+    the quick ones.
     """
     names = {number: name for name, number in scalar_types().items()}
     numbers = {name: index for index, name in enumerate(learned.faults)}
@@ -176,7 +189,7 @@ def reach(learned: Learned, mutants: Iterable[Fault], most: int) -> Reach:
     }
     level_of = learned.level_of()
     places = learned.places()
-    found: dict[Fault, list[tuple[int, int, float, str]]] = {mutant: [] for mutant in wanted.values()}
+    found: dict[Fault, list[tuple[int, int, int, float, str]]] = {mutant: [] for mutant in wanted.values()}
     calls: dict[tuple[str, str], set[str]] = {}
     for lesson in learned.lessons:
         for place, question, number in zip(*[iter(lesson.calls)] * 3, strict=True):
@@ -184,19 +197,20 @@ def reach(learned: Learned, mutants: Iterable[Fault], most: int) -> Reach:
             calls.setdefault(key, set()).add(names.get(number, "none"))
         if lesson.verdict != Verdict.PASS.value:
             continue
-        rank = (level_of[lesson.result], len(lesson.met), lesson.seconds, lesson.result)
+        level = level_of[lesson.result]
+        rest = (len(lesson.met), lesson.seconds, lesson.result)
         seen: set[Fault] = set()
         for fault, number in zip(*[iter(lesson.met)] * 2, strict=True):
             for dtype in (None, names.get(number)):
                 mutant = wanted.get((fault, dtype))
                 if mutant is not None and mutant not in seen:
                     seen.add(mutant)
-                    found[mutant].append(rank)
+                    found[mutant].append((level, _distance(mutant, lesson.result), *rest))
     results: dict[Fault, list[str]] = {}
     for mutant, ranks in found.items():
         taken = [0] * len(LEVELS)
         chosen = results[mutant] = []
-        for level, _, _, result in sorted(ranks):
+        for level, *_, result in sorted(ranks):
             taken[level] += 1
             if taken[level] <= most:
                 chosen.append(result)

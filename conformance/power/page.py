@@ -9,50 +9,7 @@ from conformance.power import excuses, historical, planters
 from conformance.power.campaign import Fate, Outcome
 from conformance.power.faults import Fault
 from conformance.power.score import Tally
-
-#: The property that is there to see a kind, for most kinds of one group.
-_SEES: Mapping[str, Sequence[str]] = {
-    "overload-forms": (
-        *("last-element", "result-dtype", "result-strides", "aliasing-lost", "aliasing-gained", "bool-byte"),
-        *("input-corrupted", "write-lost", "write-partial", "out-not-resized", "negative-dimension"),
-        "low-precision",
-    ),
-    "overload-layouts": (
-        *("strides-ignored", "expanded-ignored", "grad-strided", "offset-ignored", "write-astray"),
-        *("offset-and-strides-ignored", "offset-in-channels-last-ignored", "offset-in-other-rank-ignored"),
-    ),
-    "overload-values": ("nan-lost", "infinity-lost", "signed-zero-lost", "subnormal-flushed", "int-53-bits"),
-    "overload-shapes": ("tail-of-16", "above-size", "scalar-only", "rank", "empty-input", "long-sum"),
-    "overload-options": ("option-ignored", "swapped-arguments", "gradient-of-one-input"),
-    "overload-repeats": ("flaky", "leak", "stale-result"),
-    "overload-errors": ("error-missing", "error-type"),
-    "overload-random": ("generator-frozen", "generator-overlap"),
-    "copying": ("host-not-awaited",),
-    "accelerator": (
-        *("value-off-by-one", "value-stale", "answer-inverted", "setting-lost"),
-        "current-not-set",
-        *("context-not-left", "context-not-entered", "call-error-missing", "call-error-type"),
-        *("default-returned", "stream-not-set", "stream-not-returned", "one-stream", "never-ready"),
-    ),
-    "memory": ("value-zero", "statistics-zero"),
-    "random": ("seed-ignored", "seed-of-32-bits", "state-without-offset"),
-    "event_order": ("on-an-idle-stream", "wait-dropped", "ready-too-early"),
-    "no_host_wait": ("host-waits", "query-waits"),
-    "event_timing": ("time-zero", "time-negative", "time-in-microseconds"),
-    "collective-value": (
-        *("collective-last-element", "collective-second-rank", "collective-chunk-dropped", "ranks-rotated"),
-        *("collective-stale", "collective-input-changed", "reduction-wrong", "average-twice"),
-        "root-off-by-one",
-    ),
-    "collective-handles": ("work-not-awaited",),
-    "collective-groups": ("barrier-dropped", "collective-error-missing", "collective-error-type"),
-    "compile_value": ("operator-dropped", "key-without-numbers", "key-without-sizes", "graph-stale"),
-    "compile_inplace": ("mutation-dropped", "write-too-early"),
-    "compile_views": ("graph-aliasing-lost",),
-    "graph_value": ("replay-dropped", "replay-once"),
-    "autocast": ("cast-missing", "cast-to-other-dtype", "cast-stale"),
-}
-SEES: Mapping[str, str] = {kind: name for name, group in _SEES.items() for kind in group}
+from conformance.power.seers import SEES
 
 
 def markdown(

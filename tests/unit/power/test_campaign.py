@@ -87,6 +87,26 @@ def test_results_of_narrow_levels_and_quick_ones_come_first_and_failing_ones_nev
     assert reach(LEARNED, [mutant], 1).results[mutant] == ["value/a@int64", "y/a@any"]
 
 
+def test_the_property_that_is_there_to_see_a_kind_comes_first() -> None:
+    results = [
+        "overload-forms/a.Tensor@any",
+        "overload-repeats/a@any",
+        "overload-repeats/b@any",
+        "value/c@any",
+    ]
+    lessons = [Lesson(result, "pass", 0.1, [1, 6], []) for result in results]
+    levels = {"bringup": [], "core": results, "training": results, "full": results}
+    mutant = Fault("aten::a_", "leak")
+    learned = Learned("digest", ["aten::b leak 0 0 @any", str(mutant)], levels, lessons)
+    wanted = [
+        "overload-repeats/a@any",
+        "overload-forms/a.Tensor@any",
+        "overload-repeats/b@any",
+        "value/c@any",
+    ]
+    assert reach(learned, [mutant], 9).results[mutant] == wanted
+
+
 def test_a_mutant_that_is_confined_is_woken_by_its_dtype_only() -> None:
     mutant = Fault("aten::a", "leak", dtype="float32")
     assert reach(LEARNED, [mutant], 5).results[mutant] == ["y/a@any", "z/a@any"]

@@ -9,6 +9,7 @@ from conformance.model.vocabulary import KINDS
 from conformance.power import page, planters, sample, score
 from conformance.power.campaign import Fate, Outcome
 from conformance.power.learning import Learned
+from conformance.power.seers import SEES
 from conformance.properties.registry import properties
 from conformance.subjects.areas import AREAS
 
@@ -29,9 +30,9 @@ LEARNED = Learned("digest", [], {"bringup": [], "core": ["value/add@int64"], "tr
 
 
 def test_every_kind_has_a_property_that_is_there_to_see_it() -> None:
-    assert set(page.SEES) == set(planters.KINDS)
+    assert set(SEES) == set(planters.KINDS)
     known = {entry.name for kind in KINDS for entry in properties(kind)}
-    assert set(page.SEES.values()) <= known | set(AREAS)
+    assert set(SEES.values()) <= known | set(AREAS)
 
 
 def test_the_page_gives_the_numbers_and_names_what_was_not_seen() -> None:
