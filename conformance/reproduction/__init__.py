@@ -6,7 +6,7 @@
 2. :mod:`shrinking` tries smaller samples on the trial and returns the smallest that fails alike (``Shrunk``).
 3. :mod:`tape` records the calls of one more run and finds the ``Comparison`` that failed. If it is one of a
    single call, :mod:`call_snippet` writes the short form: the call with literals, and the function of
-   :mod:`call_checks` that judges it.
+   :mod:`call_checks` that judges it. A program has a short form too (:mod:`program_snippet`).
 4. Otherwise :mod:`check_snippet` writes the property's own check. It asks for definitions by (module, name);
    :mod:`source` collects them with all that they need as syntax trees (:mod:`modules`), renamed for the one
    file (:mod:`rewriting`). In the place of the suite's machinery it takes the shorter definitions of

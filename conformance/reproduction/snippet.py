@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 from conformance.model.verdicts import Failure
-from conformance.reproduction import call_snippet, check_snippet, script, shrinking, tape
+from conformance.reproduction import call_snippet, check_snippet, program_snippet, script, shrinking, tape
 from conformance.reproduction.modules import Unwritable
 from conformance.reproduction.script import Script
 from conformance.reproduction.shrinking import Shrunk
 from conformance.reproduction.trial import Trial, signature
+from conformance.samples.programs.program import Program
 
 
 @dataclasses.dataclass
@@ -71,6 +72,8 @@ def _advice(trial: Trial) -> str:
 
 
 def _of_one_call(trial: Trial, shrunk: Shrunk) -> Script:
+    if isinstance(shrunk.sample, Program):
+        return program_snippet.write(trial, shrunk.sample, advice=_advice(trial))
     if trial.subject.kind != "operator":
         raise Unwritable(f"a check of kind {trial.subject.kind!r} is more than one call")
     if trial.target.mode != "eager" or trial.target.rehearses:

@@ -72,6 +72,7 @@ def test_a_snippet_shows_the_fault_and_its_end(server: Server, mode: str, fault:
         assert row.get("shows"), about
         assert "WRONG" in row["output"], about
         assert row["healed"] == 0, about
+        assert row["form"].startswith("one program") == row["id"].endswith("/programs@float32"), about
         assert "import conformance" not in row["text"] and "from conformance" not in row["text"], about
 
 

@@ -1,0 +1,114 @@
+"""The snippet of one program: its steps as a function, run on the device as the mode does, and on the CPU."""
+
+from __future__ import annotations
+
+import textwrap
+
+from conformance.reproduction import program_checks, script
+from conformance.reproduction.modules import Unwritable
+from conformance.reproduction.script import REPLACED, Script
+from conformance.reproduction.source import Collector
+from conformance.reproduction.trial import Trial
+from conformance.samples.programs.program import Program
+from conformance.target.target import Target
+
+_MAIN = """\
+def inputs(device, turn):
+    return [tensor.to(device) for tensor in {inputs}[turn]]
+
+
+def program({names}):
+{body}
+
+
+def check(found, turn):
+    due = program(*inputs("cpu", turn))
+    {check}(found, due)
+
+
+{run}"""
+
+_PLAIN = "check(program(*inputs(DEVICE, 0)), 0)"
+_LAZY = """\
+program(*inputs(DEVICE, 0))  # the device learns each call the first time
+{mark_step}()
+check(program(*inputs(DEVICE, 0)), 0)"""
+_COMPILED = """\
+# On the CPU the program runs as it is.
+call = program if DEVICE.type == "cpu" else torch.compile(program, {words}, fullgraph=True)
+for turn in (0, 1):
+    check(call(*inputs(DEVICE, turn)), turn)"""
+_REPLAYED = """\
+program(*inputs(DEVICE, 0))
+given = inputs(DEVICE, 0)
+if DEVICE.type == "cpu":
+    check(program(*given), 0)
+    sys.exit(0)
+graph, stream = {graph}(), torch.Stream(device=DEVICE)
+torch.accelerator.synchronize()
+torch.accelerator.set_stream(stream)
+graph.capture_begin()
+found = program(*given)
+graph.capture_end()
+torch.accelerator.synchronize()
+for turn in (1, 2):
+    for tensor, data in zip(given, inputs("cpu", turn)):
+        tensor.copy_(data)
+    torch.accelerator.synchronize()
+    graph.replay()
+    torch.accelerator.synchronize()
+    check(found, turn)"""
+
+
+def write(trial: Trial, program: Program, *, advice: str) -> Script:
+    """The script of a program that fails.
+
+    Raises :class:`~conformance.reproduction.modules.Unwritable` if the device offers too little for it.
+    """
+    target = trial.target
+    if target.mode == "graph" and not (target.capable("streams") and target.capable("asynchronous")):
+        raise Unwritable("a capture without streams takes the whole check")
+    collector = Collector(REPLACED)
+    collector.reserve((program_checks.__name__, "DEVICE"), "DEVICE")
+    marks = program.marks() if trial.entry.modes == ("lazy",) else ()
+    lines = [*program.lines(marks), f"return [{', '.join(program.names)}]"]
+    word = {"lazy": "mark_step", "graph": "graph"}.get(target.mode, "")
+    imported, hook = _hook(target, word) if word else ("", "")
+    body = "\n".join(lines).replace("mark_step()", f"{hook}()")
+    words = f"backend={target.compile_backend!r}"
+    if target.compile_options:
+        words += f", options={target.compile_options!r}"
+    run = {
+        "eager": lambda: _PLAIN,
+        "lazy": lambda: _LAZY.format(mark_step=hook),
+        "compile": lambda: _COMPILED.format(words=words),
+        "graph": lambda: _REPLAYED.format(graph=hook),
+    }[target.mode]()
+    main = imported + _MAIN.format(
+        inputs=_inputs(program, {"compile": 2, "graph": 3}.get(target.mode, 1)),
+        names=", ".join(program.names[: len(program.given)]),
+        body=textwrap.indent(body, "    "),
+        check=collector.require(program_checks.__name__, "check_registers"),
+        run=run,
+    )
+    return script.write(trial, collector, [], main, form="one program, held against the CPU", advice=advice)
+
+
+def _inputs(program: Program, turns: int) -> str:
+    """The given tensors of each turn, as a list of lists."""
+    rows = [
+        ", ".join(f"torch.tensor({x.tolist()}, dtype={x.dtype})" for x in program.inputs(turn))
+        for turn in range(turns)
+    ]
+    return "[" + ", ".join(f"[{row}]" for row in rows) + "]"
+
+
+def _hook(target: Target, word: str) -> tuple[str, str]:
+    """The import that a hook of the target file needs, and the expression for it."""
+    if word not in target.hooks:
+        if word == "graph":
+            return "", "torch.accelerator.Graph"
+        raise Unwritable(f"the target has no hook {word}")
+    module, _, attribute = target.hooks[word].partition(":")
+    imported = "" if module == target.module else f"import {module}\n\n\n"
+    return imported, f"{module}.{attribute}"
