@@ -52,9 +52,13 @@ def _seeded(function: Callable[..., Any], call: Call) -> Any:
     return function(*call.copied().tensors())
 
 
-def _runs(function: Callable[..., Any], call: Call) -> bool:
+def _runs(lab: Lab, function: Callable[..., Any], call: Call) -> bool:
     try:
-        _seeded(function, call)
+        # Held, so that a lazy device cannot take it for a value that is not needed.
+        kept = _seeded(function, call)
+        if lab.on_target:
+            lab.target.synchronize()
+        del kept
     except Exception:
         return False
     return True
@@ -63,7 +67,7 @@ def _runs(function: Callable[..., Any], call: Call) -> bool:
 def _agrees(lab: Lab, call: Call, sizes: str, in_place: bool) -> bool:
     """Trace a call, and compare what its graph and what the function itself give for other numbers."""
     function = _of_tensors(call, in_place)
-    if not _runs(function, call):
+    if not _runs(lab, function, call):
         return True  # whether the device has the operator is stated by other properties
     with torch_private.quiet():
         try:
@@ -71,7 +75,7 @@ def _agrees(lab: Lab, call: Call, sizes: str, in_place: bool) -> bool:
         except Exception:
             return not _traced_on_the_host(call, sizes, in_place)
         other = call.renewed(lab)
-        if not _runs(function, other):
+        if not _runs(lab, function, other):
             other = call  # numbers between 0 and 1 are not in its domain
         due = _seeded(function, other)
         result = _seeded(graph, other)
