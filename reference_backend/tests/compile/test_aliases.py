@@ -182,3 +182,16 @@ def test_a_wrong_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         AssertionError, match=r"import torch(.|\n)*v1 = v0.t\(\)\n +v2 = v0 \+ x2\n +return \(v1, v2, \)"
     ):
         check(wrong, "interpreted")
+
+
+@pytest.mark.parametrize("executable", ["interpreted", "fused"])
+def test_an_expanded_result_keeps_its_strides(executable: str) -> None:
+    def expanded(x: torch.Tensor) -> list[torch.Tensor]:
+        return [(x + 1).expand(1, 3, 2), (x * 2).expand(2, 3, 1).transpose(0, 2)]
+
+    x = torch.tensor([[3.0]], device="hpu")
+    torch.compiler.reset()
+    found = torch.compile(expanded, backend="hpu_backend", options={"executable": executable})(x)
+    for one, due in zip(found, expanded(x), strict=True):
+        assert torch.equal(one.cpu(), due.cpu())
+        assert [s for s, n in zip(one.stride(), one.shape, strict=True) if n > 1] == [0, 0]

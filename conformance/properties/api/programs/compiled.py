@@ -13,7 +13,7 @@ from conformance.samples.programs.program import Program
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
-COUNT = 8
+COUNT = 32
 
 
 @register(
@@ -59,15 +59,16 @@ def _check(target: Target, recorder: Recorder, program: Program, call: object, t
     outcome = attempt_on(target, work)
     if outcome.ok:
         what = f" compiled, in call {turn},"
-        return compare(target, recorder, program, outcome.value, turn=turn, what=what)
+        trial = recorder.trial()
+        if compare(target, trial, program, outcome.value, turn=turn, what=what) or _torch_agrees(
+            target, recorder, program, turn
+        ):
+            recorder.absorb(trial)
+            return not trial.failed
+        recorder.note(f"program {program.index} gives other values on the CPU as well, if torch captures it")
+        return False
     assert outcome.error is not None
-    again, _ = compiled(None, program.function())
-
-    def captured() -> object:
-        with torch.no_grad():
-            return again(*program.inputs(turn))
-
-    on_cpu = attempt(captured)
+    on_cpu = attempt(lambda: _captured_on_the_cpu(program, turn))
     if on_cpu.ok:
         shown, what = about(recorder, program, turn), f"program {program.index}, compiled,"
         report_error(target, shown, outcome.error, what=what, sample=program.index)
@@ -75,3 +76,20 @@ def _check(target: Target, recorder: Recorder, program: Program, call: object, t
         assert on_cpu.error is not None
         recorder.note(f"program {program.index} is not captured on the CPU: {one_line(on_cpu.error, 160)}")
     return False
+
+
+def _captured_on_the_cpu(program: Program, turn: int) -> list[torch.Tensor]:
+    call, _ = compiled(None, program.function())
+    with torch.no_grad():
+        found: list[torch.Tensor] = call(*program.inputs(turn))
+    return found
+
+
+def _torch_agrees(target: Target, recorder: Recorder, program: Program, turn: int) -> bool:
+    """Return whether what torch captures of the program, run on the CPU, gives what the program gives there.
+
+    Torch's own replacement of writes loses some (docs/upstream.md); no backend is held to more.
+    """
+    outcome = attempt(lambda: _captured_on_the_cpu(program, turn))
+    cpu = target.on_cpu()
+    return outcome.ok and compare(cpu, recorder.trial(), program, outcome.value, turn=turn)

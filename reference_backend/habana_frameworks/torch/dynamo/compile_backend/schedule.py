@@ -169,5 +169,14 @@ def _seeds(count: int, device: torch.device) -> torch.Tensor:
 
 
 def _laid_out(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """Return the tensor with other strides, in its own memory if the elements lie there in that order."""
+    dimensions = list(zip(tensor.shape, tensor.stride(), strides, strict=True))
+    if all(size == 1 or given == due for size, given, due in dimensions):
+        return tensor.as_strided(tensor.shape, strides)
     result = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
-    return result.copy_(tensor)
+    written, source = result, tensor
+    for dimension, (size, _, due) in enumerate(dimensions):
+        if due == 0 and size > 1:  # expanded: all of its elements are the first one
+            written, source = written.narrow(dimension, 0, 1), source.narrow(dimension, 0, 1)
+    written.copy_(source)
+    return result
