@@ -10,6 +10,7 @@ from typing import TypedDict
 import conformance
 from conformance.certificate.entitlement import Entitlement
 from conformance.model.records import BackendFacts, Digests, Document, Leg, TorchFacts
+from conformance.plan.levels.detection import Detection
 from conformance.plan.levels.manifest import words
 from conformance.target import file as target_file
 
@@ -29,6 +30,16 @@ class Claim(TypedDict):
     notice: str | None
 
 
+class DetectionPower(TypedDict):
+    """The planted faults that the results of the level saw, and the run that counted them."""
+
+    killed: int
+    of: int
+    killed_called: int
+    of_called: int
+    measured_on: str
+
+
 class Evidence(TypedDict):
     """Digests and numbers of results that anyone can count again from the rows."""
 
@@ -40,6 +51,7 @@ class Evidence(TypedDict):
     waived: list[str]
     not_claimed: dict[str, int]
     placements: dict[str, int]
+    detection: DetectionPower | None
 
 
 class TargetStatement(TypedDict):
@@ -111,6 +123,7 @@ def certificate(results: Document, entitlement: Entitlement) -> Certificate:
             "waived": list(entitlement.waived),
             "not_claimed": {reason: len(names) for reason, names in entitlement.not_claimed.items()},
             "placements": dict(sorted(samples.items())),
+            "detection": _detection(entitlement.demand.level, entitlement.demand.mode),
         },
         "statements": {
             "target": {
@@ -132,6 +145,21 @@ def certificate(results: Document, entitlement: Entitlement) -> Certificate:
             "samples": leg["samples"],
         },
         "repeat": repeat(leg, entitlement.demand.level),
+    }
+
+
+def _detection(level: str, mode: str) -> DetectionPower | None:
+    """Return the power of the installed suite; None in a mode in which it was not measured."""
+    measured = Detection.read()
+    power = measured.of(level, mode)
+    if power is None:
+        return None
+    return {
+        "killed": power.killed,
+        "of": power.of,
+        "killed_called": power.killed_called,
+        "of_called": power.of_called,
+        "measured_on": f"{measured.target} in {measured.mode} on torch {measured.torch}",
     }
 
 

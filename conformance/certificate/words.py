@@ -10,6 +10,7 @@ from conformance.certificate.entitlement import Entitlement, part
 from conformance.model.records import Leg
 from conformance.model.verdicts import ResultId
 from conformance.plan.levels import includes
+from conformance.plan.levels.detection import Power
 from conformance.plan.levels.manifest import words as minor_words
 from conformance.report.summary import repeat, target_word, title
 
@@ -105,6 +106,7 @@ def granted(entitlement: Entitlement, certificate: Certificate) -> Iterator[str]
         yield f"    waived, torch itself is at fault: {name}"
     if len(entitlement.waived) > SHOWN:
         yield f"    and {len(entitlement.waived) - SHOWN} more waived"
+    yield f"  {_detection(certificate)}"
     yield f"  manifest {certificate['evidence']['manifest']}"
 
 
@@ -117,6 +119,7 @@ def evidence(certificate: Certificate) -> Iterator[str]:
     yield f"  results  {counted_again['results']}"
     yield f"  {counted_again['comparisons']} comparisons in all rows"
     yield f"  placements of operators that must not fall back: {_table(counted_again['placements'])}"
+    yield f"  {_detection(certificate)}"
     stated = certificate["statements"]
     yield f"statements ({certificate['claim']['attestation']}: the run's own words, which no one attests):"
     tables: dict[str, Mapping[str, object]] = {
@@ -133,6 +136,15 @@ def evidence(certificate: Certificate) -> Iterator[str]:
     yield "repeat it:"
     for line in certificate["repeat"]:
         yield f"  {line}"
+
+
+def _detection(certificate: Certificate) -> str:
+    """The line about what the suite that issued the certificate can see."""
+    found = certificate["evidence"]["detection"]
+    if found is None:
+        return f"detection power of the suite: not measured in mode {certificate['claim']['mode']}"
+    power = Power(found["killed"], found["of"], found["killed_called"], found["of_called"])
+    return f"detection power of the level: {power.words()} (measured on {found['measured_on']})"
 
 
 def _table(values: Mapping[str, object]) -> str:

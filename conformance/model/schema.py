@@ -67,8 +67,11 @@ class Schema:
                 checks.append(check)
         if len(checks) == 1:
             return checks[0]
+        may_be_null = "null" in schema.get("type", ())
 
         def every(value: Any) -> str | None:
+            if value is None and may_be_null:
+                return None  # the other keywords are about objects, strings and numbers
             for check in checks:
                 wrong = check(value)
                 if wrong is not None:

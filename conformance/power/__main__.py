@@ -14,7 +14,9 @@ from pathlib import Path
 import torch
 
 from conformance.errors import UsageError
+from conformance.model.vocabulary import LEVELS
 from conformance.plan import selection
+from conformance.plan.levels.detection import Detection, Power
 from conformance.plan.request import Request
 from conformance.power import campaign, catalogue, historical, page, sample, score
 from conformance.power.faults import Fault
@@ -62,6 +64,9 @@ def main() -> int:
     )
     parser.add_argument(
         "--write-sample", action="store_true", help="write the sample anew from what this run killed"
+    )
+    parser.add_argument(
+        "--record", action="store_true", help="write the figures that certificates carry anew"
     )
     options = parser.parse_args()
     try:
@@ -124,13 +129,25 @@ def _run(options: argparse.Namespace) -> int:
     tallies = score.count(outcomes, learned, calls)
     if options.write_sample:
         sample.choose(outcomes, ".".join(torch.__version__.split(".")[:2]), options.mode).write()
+    within = {level: score.within(outcomes, learned, calls, level) for level in LEVELS}
+    if options.record:
+        powers = {
+            level: Power(
+                tallies["all"].killed_at(level),
+                tallies["all"].counted,
+                inside.killed_at(level),
+                inside.counted,
+            )
+            for level, inside in within.items()
+        }
+        torch_minor = ".".join(torch.__version__.split(".")[:2])
+        Detection(options.target, options.mode, torch_minor, powers).write()
     if options.page is not None:
         title = (
             f"Target {options.target} in mode {options.mode}, torch {torch.__version__}: {len(mutants)} "
             f"mutants of {len(learned.places())} places against {len(learned.lessons)} results"
         )
-        core = score.within(outcomes, learned, calls, "core")
-        options.page.write_text(page.markdown(title, tallies, outcomes, calls, core))
+        options.page.write_text(page.markdown(title, tallies, outcomes, calls, within["core"]))
     record = {kind: dataclasses.asdict(tally) for kind, tally in tallies.items()}
     (folder / "score.json").write_text(json.dumps({"digest": digest, "kinds": record}, indent=1) + "\n")
     print(score.text(tallies))

@@ -10,8 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from conformance import cli
 from conformance.certificate import issue
+from conformance.model.vocabulary import LEVELS
+from conformance.plan.levels.detection import Detection, Power
 from tests.support import certifiable
 
 
@@ -48,3 +52,17 @@ def test_a_scrubbed_leg_stays_as_it_is() -> None:
     once = issue.scrubbed(certifiable.leg())
     check: Callable[[Any], Any] = issue.scrubbed
     assert check(once["legs"][0]) == once
+
+
+def test_a_certificate_says_how_much_its_suite_sees(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = certifiable.folder(tmp_path / "out", certifiable.leg())
+    for mode, words in (
+        ("eager", "detection power of the level: 45.0 % of 100 planted faults, 88.0 % of the 50"),
+        ("graph", "detection power of the suite: not measured in mode"),
+    ):
+        figures = Detection("mine", mode, "2.13", dict.fromkeys(LEVELS, Power(45, 100, 44, 50)))
+        monkeypatch.setattr(Detection, "read", staticmethod(lambda figures=figures: figures))
+        assert cli.main(["certify", str(out), "-o", str(tmp_path / f"{mode}.zip")]) == 0
+        assert words in capsys.readouterr().out

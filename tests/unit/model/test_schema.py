@@ -18,6 +18,7 @@ from conformance.report.compact import LETTERS
         ({"type": "integer"}, 3, True, ": True is not of type integer"),
         ({"type": ["string", "null"]}, None, 3, ": 3 is not of type string or null"),
         ({"type": "object", "required": ["a"]}, {"a": 1}, {}, ": key 'a' is missing"),
+        ({"type": ["object", "null"], "required": ["a"]}, None, {}, ": key 'a' is missing"),
         (
             {"properties": {"a": {"minimum": 0}}, "additionalProperties": False},
             {"a": 0},
