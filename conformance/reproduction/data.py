@@ -45,6 +45,7 @@ class Data:
                 (dtype_of(key[1]), key[2]): samples for key, samples in self._sets("samples").items()
             },
             "CALLS": lambda: {key[1]: samples for key, samples in self._sets("calls").items()},
+            "CALLS_OF_CALLERS": lambda: {key[1]: samples for key, samples in self._sets("callers").items()},
             "PROGRAMS": lambda: {key[1]: programs for key, programs in self._sets("programs").items()},
             "REFERENCE_SAMPLES": lambda: {
                 dtype_of(key[1]): samples for key, samples in self._sets("reference").items()

@@ -27,6 +27,7 @@ _REPLACED = {
     "checking.tolerances": ("rule",),
     "samples.operators": ("samples_of", "reference_samples_of"),
     "samples.calls": ("calls_of",),
+    "properties.overloads._callers": ("calls_of_callers",),
     "samples.programs.generator": ("programs_of",),
     "samples.modules": ("module_samples",),
     "samples.optimizers": ("optimizer_samples",),
@@ -40,7 +41,7 @@ _REPLACED = {
     "behaviours.observation": ("numpy",),
     "torch_private": (
         "preserved_rng", "seeded", "error_inputs", "module_error_inputs", "optimizer_error_inputs",
-        "backward_dtypes", "forward_dtypes", "composite_checks", "op_db",
+        "backward_dtypes", "forward_dtypes", "composite_checks", "op_db", "foreach_db",
     ),
 }  # fmt: skip
 REPLACED: dict[Place, Place] = {

@@ -22,6 +22,7 @@ from conformance.samples.operators import SampleSet
 SAMPLES: dict[Any, Any] = {}
 REFERENCE_SAMPLES: dict[Any, Any] = {}
 CALLS: dict[str, Any] = {}
+CALLS_OF_CALLERS: dict[str, Any] = {}
 PROGRAMS: dict[str, Any] = {}
 MODULE_SAMPLES: dict[Any, Any] = {}
 OPTIMIZER_SAMPLES: dict[Any, Any] = {}
@@ -143,6 +144,11 @@ def calls_of(subject: Any, dtype: str) -> Any:
     return SampleSet(subject.name, CALLS.get(dtype, []))
 
 
+def calls_of_callers(subject: Any, dtype: str, *, slow: bool) -> Any:
+    """The calls that operators make of the overload: a copy of those that the check took."""
+    return SampleSet(subject.name, CALLS_OF_CALLERS.get(dtype, []))
+
+
 def programs_of(subject: str, dtype: str) -> Any:
     """The programs: a copy of those that the check took."""
     return PROGRAMS.get(dtype, [])
@@ -249,13 +255,24 @@ def limit(own: int | None = None) -> int | None:
 
 
 def op_db() -> Any:
-    """Torch's database of operators. Its file imports a package of which the database needs only a name."""
+    """Torch's database of operators."""
+    return databases().op_db
+
+
+def foreach_db() -> Any:
+    """Torch's entries for operators over lists of tensors."""
+    kinds = ("unary", "binary", "pointwise", "reduce", "other")
+    return [op for kind in kinds for op in getattr(databases(), f"foreach_{kind}_op_db", ())]
+
+
+def databases() -> Any:
+    """Torch's file of databases. It imports a package of which the databases need only a name."""
     try:
         importlib.import_module("expecttest")
     except ImportError:
         sys.modules["expecttest"] = types.ModuleType("expecttest")
         sys.modules["expecttest"].TestCase = unittest.TestCase  # type: ignore[attr-defined]
-    return importlib.import_module("torch.testing._internal.common_methods_invocations").op_db
+    return importlib.import_module("torch.testing._internal.common_methods_invocations")
 
 
 def composite_checks() -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -102,6 +102,18 @@ def calls_of(subject: Subject, dtype: str) -> SampleSet:
     return _cache.value(
         subject.name, ("calls", dtype), lambda: SampleSet(subject.name, _calls(subject, dtype))
     )
+
+
+def kept(subject: Subject, key: tuple[str, str], make: Callable[[], list[Sample]]) -> SampleSet:
+    """Return further calls of an overload, made once and kept beside the others as long as they are.
+
+    ``key`` says what they are for and the dtype; the set numbers the calls from 0.
+    """
+
+    def numbered() -> SampleSet:
+        return SampleSet(subject.name, [call.replace(index=index) for index, call in enumerate(make())])
+
+    return _cache.value(subject.name, key, numbered)
 
 
 def certain_calls_of(subject: Subject, dtype: str) -> SampleSet:

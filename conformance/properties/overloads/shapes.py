@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterator, Sequence
 
@@ -13,10 +12,10 @@ from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.properties.operators._enlarged import Way, ways
 from conformance.properties.overloads._answers import Answer, answer, answers, dtypes, trusts_its_callers
-from conformance.properties.overloads._changes import again, in_dimensions, mapped, reshaped, with_tensor
+from conformance.properties.overloads._callers import calls_of_callers
+from conformance.properties.overloads._changes import again, in_dimensions, reshaped, with_tensor
 from conformance.properties.overloads._forms import forms_of, hold
 from conformance.properties.overloads._products import long_products
-from conformance.samples.calls import made_by, sources
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
@@ -27,14 +26,11 @@ _LIMIT = 2
 _TO_GROW = 8
 #: A call grows to so many times the size that its result is to have, at most.
 _MOST_SHARE = 16
-#: Samples of an operator that are changed for the calls that it makes then, and the elements of these.
-_SAMPLES = 4
-_MOST = 1 << 20
 _TENSORS = 4
 _RANKS = (4, 5, 6, 7)
 #: Behind a vector of 16, and above the sizes from which on kernels work in parts.
 _SIZES = (17, 257, 1025, 4097, 65_537)
-_SIZES_OF_CALLERS = (257, 65_537)
+_DYNAMIC = 3
 #: Seconds that the CPU may take for a size, so that a larger one is tried.
 _SECONDS = 0.02
 _WAYS = 2
@@ -48,8 +44,6 @@ _SLOW = frozenset(
         *("unique_dim", "unique_dim_consecutive"),
     }
 )
-#: torch's own kernels divide by a size that is zero, or read beyond what is empty, and end the process.
-_UNSAFE = frozenset({"_pdist_backward", "_segment_reduce_backward", "lu_unpack"})
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -92,6 +86,12 @@ def _changes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[A
         return
     larger = next(filter(None, (list(_sizes(found)) for found in known[:_LIMIT])), [])
     yield from larger
+    if larger and torch.Tag.dynamic_output_shape in known[0].overload.op.tags:
+        # Some elements give none in the result; of so many, enough do.
+        sample = _grown([], ways(subject, known[0].sample), _DYNAMIC * _SIZES[-1])
+        changed = None if sample is None else again(known[0], sample)
+        if changed is not None:
+            yield changed
     if larger and not _grows(known[0], larger[-1]) and subject.name not in _SLOW:
         yield from next(filter(None, (list(_sizes(found, growing=True)) for found in known)), [])
 
@@ -106,39 +106,10 @@ def _elements(found: Answer) -> int:
 
 def _of_callers(subject: Subject, dtype: str) -> Iterator[Answer]:
     """Yield the answers to calls that operators make for larger and for empty samples of theirs."""
-    grown = False
-    for operator, sample in sources(subject, dtype, _SAMPLES):
-        for changed in _smaller(sample) if subject.name not in _UNSAFE else ():
-            for call in itertools.islice(made_by(subject, operator, dtype, changed), 1):
-                found = answer(subject, dtype, call)
-                if found is not None and any(t.numel() == 0 for t in call.tensors()):
-                    yield found
-        way = next(ways(operator, sample), None) if not grown else None
-        for size in _SIZES_OF_CALLERS[: 1 if subject.name in _SLOW else None]:
-            larger = None if way is None else way.at(size)
-            if larger is None:
-                break
-            started = time.perf_counter()
-            for call in itertools.islice(made_by(subject, operator, dtype, larger, largest=_MOST), 1):
-                found = answer(subject, dtype, call)
-                if found is not None:
-                    grown = True
-                    yield found
-            if time.perf_counter() - started > 5 * _SECONDS:
-                break
-
-
-def _smaller(sample: Sample) -> Iterator[Sample]:
-    """Yield a sample with no elements in its first tensor and those of that shape, along one dimension."""
-    first = sample.tensors()[0]
-    for dimension in (0, 1, -1)[: first.dim()]:
-
-        def without(tensor: torch.Tensor, dimension: int = dimension) -> torch.Tensor:
-            if tensor.shape != first.shape:
-                return tensor
-            return tensor.detach().narrow(dimension, 0, 0).clone().requires_grad_(tensor.requires_grad)
-
-        yield mapped(sample, without)
+    for call in calls_of_callers(subject, dtype, slow=subject.name in _SLOW).chosen(None):
+        found = answer(subject, dtype, call)
+        if found is not None:
+            yield found
 
 
 def _ranks(found: Answer) -> Iterator[Answer]:

@@ -1,0 +1,65 @@
+"""Larger and empty calls of overloads that trust their callers, made by the operators that call them."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+
+import torch
+
+from conformance.properties.operators._enlarged import ways
+from conformance.properties.overloads._changes import mapped
+from conformance.samples import calls
+from conformance.samples.operators import Sample, SampleSet
+from conformance.subjects.databases import Subject
+
+#: Samples of an operator that are changed for the calls that it makes then, and the elements of these.
+_SAMPLES = 4
+_MOST = 1 << 20
+#: Above the sizes from which on kernels work in parts.
+_SIZES = (257, 65_537)
+#: Seconds that the CPU may take to make a call, so that a larger one is made.
+_SECONDS = 0.1
+#: torch's own kernels divide by a size that is zero, or read beyond what is empty, and end the process.
+_UNSAFE = frozenset({"_pdist_backward", "_segment_reduce_backward", "lu_unpack"})
+
+
+def calls_of_callers(subject: Subject, dtype: str, *, slow: bool) -> SampleSet:
+    """Return the calls of an overload that operators make for larger and for empty samples of theirs.
+
+    ``slow`` keeps the largest ones out.
+    """
+    return calls.kept(subject, ("callers", dtype), lambda: list(_made(subject, dtype, slow)))
+
+
+def _made(subject: Subject, dtype: str, slow: bool) -> Iterator[Sample]:
+    grown = False
+    for operator, sample in calls.sources(subject, dtype, _SAMPLES):
+        for changed in _smaller(sample) if subject.name not in _UNSAFE else ():
+            made = itertools.islice(calls.made_by(subject, operator, dtype, changed), 1)
+            yield from (call for call in made if any(t.numel() == 0 for t in call.tensors()))
+        way = next(ways(operator, sample), None) if not grown else None
+        for size in _SIZES[: 1 if slow else None]:
+            larger = None if way is None else way.at(size)
+            if larger is None:
+                break
+            started = time.perf_counter()
+            for call in itertools.islice(calls.made_by(subject, operator, dtype, larger, largest=_MOST), 1):
+                grown = True
+                yield call
+            if time.perf_counter() - started > _SECONDS:
+                break
+
+
+def _smaller(sample: Sample) -> Iterator[Sample]:
+    """Yield a sample with no elements in its first tensor and those of that shape, along one dimension."""
+    first = sample.tensors()[0]
+    for dimension in (0, 1, -1)[: first.dim()]:
+
+        def without(tensor: torch.Tensor, dimension: int = dimension) -> torch.Tensor:
+            if tensor.shape != first.shape:
+                return tensor
+            return tensor.detach().narrow(dimension, 0, 0).clone().requires_grad_(tensor.requires_grad)
+
+        yield mapped(sample, without)
