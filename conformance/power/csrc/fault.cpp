@@ -529,7 +529,7 @@ bool Call::meets_after(const Fault& fault, const Stack& results) {
     case Kind::kBoolByte:
       return facts_->once(fault.kind, fault.position, [&] { return has_true(*result); });
     case Kind::kResultStrides:
-      return result->dim() > 1 && result->is_contiguous() && !in_reversed_strides(*result).is_contiguous();
+      return result->dim() > 1 && in_other_strides(*result).strides() != result->strides();
     case Kind::kAliasingGained:
       return facts_->once(fault.kind, fault.position, [&] {
         for (const at::Tensor& input : facts_->inputs) {
@@ -716,7 +716,7 @@ void change_result(const Fault& fault, const Stack& arguments, Stack* results, i
       slot = in_other_dtype(result);
       return;
     case Kind::kResultStrides:
-      slot = in_reversed_strides(result);
+      slot = in_other_strides(result);
       return;
     case Kind::kAliasingLost:
       slot = result.clone();

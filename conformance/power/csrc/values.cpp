@@ -212,6 +212,10 @@ at::Tensor in_reversed_strides(const at::Tensor& tensor) {
   return tensor.permute(reversed).contiguous().permute(reversed);
 }
 
+at::Tensor in_other_strides(const at::Tensor& tensor) {
+  return tensor.is_contiguous() ? in_reversed_strides(tensor) : tensor.clone(at::MemoryFormat::Contiguous);
+}
+
 at::Tensor read_densely(const at::Tensor& tensor) {
   const int64_t elements = static_cast<int64_t>(tensor.storage().nbytes() / tensor.itemsize());
   const int64_t present = std::min(tensor.numel(), elements - tensor.storage_offset());

@@ -37,6 +37,8 @@ at::Tensor in_low_precision(const at::Tensor& tensor);
 at::Tensor in_other_dtype(const at::Tensor& tensor);
 // The same values with the strides of the reversed order of dimensions.
 at::Tensor in_reversed_strides(const at::Tensor& tensor);
+// In the reversed strides if it is dense, else dense.
+at::Tensor in_other_strides(const at::Tensor& tensor);
 // What a kernel sees that reads the memory from the tensor's first element on as if it were dense; zeros
 // after the end of the storage.
 at::Tensor read_densely(const at::Tensor& tensor);

@@ -10,8 +10,15 @@ import torch
 from conformance.checking import trees
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
-from conformance.properties.overloads._answers import Answer, Comparison, answers, dtypes, trusts_its_callers
-from conformance.properties.overloads._changes import again, arguments, seeded, with_tensor
+from conformance.properties.overloads._answers import (
+    Answer,
+    Comparison,
+    answers,
+    dtypes,
+    signs_zeros,
+    trusts_its_callers,
+)
+from conformance.properties.overloads._changes import again, arguments, mapped, seeded, with_tensor
 from conformance.properties.overloads._forms import forms_of, hold
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample
@@ -90,6 +97,8 @@ def with_special_values(target: Target, found: Answer) -> Iterator[Answer]:
             continue
         if place == 0:
             yield from _the_same_everywhere(found, tensor)
+            if pointwise:
+                yield from _small_everywhere(target, found)
         if tensor.is_floating_point():
             yield from _floating(target, found, place, tensor, pointwise)
         elif tensor.is_complex() and moves(base_name(found.subject.name)):
@@ -150,6 +159,28 @@ def _the_same_everywhere(found: Answer, tensor: torch.Tensor) -> Iterator[Answer
         yield from _some(again(found, with_tensor(found.sample, 0, torch.full_like(tensor, value))))
 
 
+def _small_everywhere(target: Target, found: Answer) -> Iterator[Answer]:
+    """Yield the answers to calls of which all tensors of floats hold the same small number.
+
+    Beside other numbers a sum of it shows neither the sign of a zero nor a subnormal number.
+    """
+    first = found.sample.tensors()[0]
+    if not first.is_floating_point():
+        return
+    values = [(-0.0, -0.0)] if signs_zeros(base_name(found.subject.name)) else []
+    if target.precision != "flush-denormals":
+        small = float(torch.finfo(first.dtype).tiny) / 8
+        values += [(small, small), (small, 1.0)]
+    for value, others in values:
+
+        def filled(tensor: torch.Tensor, value: float = value, others: float = others) -> torch.Tensor:
+            if not tensor.is_floating_point():
+                return tensor
+            return torch.full_like(tensor, value if tensor is first else others)
+
+        yield from _some(again(found, mapped(found.sample, filled)))
+
+
 def _floating(
     target: Target, found: Answer, place: int, tensor: torch.Tensor, pointwise: bool
 ) -> Iterator[Answer]:
@@ -157,8 +188,10 @@ def _floating(
     if _ROUNDS.match(base_name(found.subject.name)):
         values = [*_TIES, *values]
     if moves(base_name(found.subject.name)):
-        new = seeded(tensor, range(len(values)), values)
-        yield from _some(again(found, with_tensor(found.sample, place, new), Comparison.BITS))
+        count = tensor.numel()
+        for places in (range(len(values)), range(count - 1, max(-1, count - 1 - len(values)), -1)):
+            new = seeded(tensor, places, values)
+            yield from _some(again(found, with_tensor(found.sample, place, new), Comparison.BITS))
     elif pointwise:
         # One call has room for them all only if the tensor is large enough.
         for first in range(0, len(values), max(1, tensor.numel())):

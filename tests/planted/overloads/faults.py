@@ -497,3 +497,28 @@ def a_batch_ends_after_512_matrices(overload: Overload) -> dict[str, Any]:
         return result
 
     return {"op": op}
+
+
+@plant("overload-values", "add.Tensor", "float32", Kind.VALUE)
+def a_zero_has_no_sign_beside_zeros(overload: Overload) -> dict[str, Any]:
+    def op(*args: Any, **kwargs: Any) -> Any:
+        result = overload.op(*args, **kwargs)
+        return torch.where(result == 0, result.abs(), result)
+
+    return {"op": op}
+
+
+@plant("overload-values", "clone", "float32", Kind.VALUE)
+def a_nan_at_the_end_is_lost(overload: Overload) -> dict[str, Any]:
+    def op(x: Any, **kwargs: Any) -> Any:
+        result = overload.op(x, **kwargs)
+        if result.numel():
+            result[(-1,) * result.dim()].nan_to_num_()
+        return result
+
+    return {"op": op}
+
+
+@plant("overload-shapes", "nonzero", "float32", Kind.VALUE)
+def wrong_for_65537_places(overload: Overload) -> dict[str, Any]:
+    return wrong_if(lambda x: x.count_nonzero().item() > 65_536)(overload)
