@@ -19,6 +19,7 @@ from conformance.errors import UsageError
 from conformance.model.verdicts import Result, Verdict
 from conformance.plan.plan import Case, Plan, Shard, build
 from conformance.processes import memory_limit, orphan
+from conformance.processes.garbage import Settling
 from conformance.results.journal import Journal, oracle_events
 from conformance.samples import extent
 from conformance.suite import Cases
@@ -70,6 +71,7 @@ class Session:
         self._cases: dict[str, list[Case]] | None = None
         self._executor: Executor | None = None
         self._journal: Journal | None = None
+        self.settling = Settling()
 
     @property
     def controller(self) -> bool:
@@ -217,6 +219,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     try:
         if session.quiet:
             session.executor().run(item.case)
+            session.settling.settle()
             if memory_limit.excessive():
                 session.finish("memory")
                 leave()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from concurrent import futures
 from pathlib import Path
 from typing import cast
 
@@ -40,6 +42,8 @@ from conformance.runner.rounds import GivenUp, Rounds
 
 #: Seconds that bringing a target up may take.
 _PREPARE_SECONDS = 600
+#: Oracle values for which a process of its own pays, which loads torch's databases first.
+_EVENTS = 200
 
 
 class NothingToRun(UsageError):
@@ -198,16 +202,28 @@ def work(rounds: Rounds, plan: Plan) -> None:
 
 
 def check_oracle(rounds: Rounds) -> None:
-    """Compute the journalled oracle values anew in a process that never loads the backend."""
-    journal, ledger = rounds.journal, rounds.ledger
-    if not ledger.oracle:
+    """Compute the journalled oracle values anew in processes that never load the backend."""
+    events: list[OracleValue] = [
+        {"operator": operator, "dtype": dtype, "index": index, "digest": digest}
+        for (operator, dtype, index), digest in sorted(rounds.ledger.oracle.items())
+    ]
+    if not events:
         return
+    processes = min(rounds.options.processes(rounds.mode), -(-len(events) // _EVENTS))
+    share = -(-len(events) // processes)
+    parts = [events[first : first + share] for first in range(0, len(events), share)]
+    with futures.ThreadPoolExecutor(len(parts)) as pool:
+        checks = list(pool.map(functools.partial(_recheck, rounds), parts))
+    rounds.journal.write(
+        "oracle-check",
+        checked=sum(check["checked"] for check in checks),
+        differences=[words for check in checks for words in check["differences"]],
+    )
+
+
+def _recheck(rounds: Rounds, events: list[OracleValue]) -> OracleCheck:
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "events.json"
-        events: list[OracleValue] = [
-            {"operator": operator, "dtype": dtype, "index": index, "digest": digest}
-            for (operator, dtype, index), digest in sorted(ledger.oracle.items())
-        ]
         file.write_text(json.dumps(events))
         environment = process_environment.variables(rounds.options, rounds.mode)
         environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
@@ -221,7 +237,7 @@ def check_oracle(rounds: Rounds) -> None:
     except (ValueError, IndexError):
         words = done.stderr.strip()[-1000:]
         checked = {"checked": 0, "differences": [f"the oracle check ended with {done.returncode}: {words}"]}
-    journal.write("oracle-check", **checked)
+    return checked
 
 
 def _check_patterns(book: Book, answer: Prepared, mode: str, day: datetime.date) -> None:

@@ -1,0 +1,39 @@
+"""Setting aside what a process keeps."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from conformance.processes.garbage import Settling
+
+
+@pytest.fixture(autouse=True)
+def _unfrozen() -> Iterator[None]:
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+
+
+def test_what_outlived_a_collection_is_set_aside() -> None:
+    settling = Settling()
+    settling.settle()
+    gc.unfreeze()
+    settling.settle()
+    assert gc.get_freeze_count() == 0, "no collection, nothing to set aside"
+    gc.collect()
+    settling.settle()
+    assert gc.get_freeze_count() > 1000
+
+
+def test_what_a_case_leaves_later_is_still_collected() -> None:
+    class Node:
+        def __init__(self) -> None:
+            self.itself = self
+
+    gc.collect()
+    Settling().settle()
+    Node()
+    assert gc.collect() >= 1
