@@ -7,9 +7,14 @@ from typing import Any
 
 import torch
 
+#: Types of most leaves, looked up before anything else is asked of one.
+_LEAVES = frozenset({torch.Tensor, type(None), bool, int, float, complex, str, torch.dtype, torch.device})
+
 
 def tree_map(fn: Callable[[Any], Any], tree: Any) -> Any:
     """Return the same nesting with ``fn`` applied to every leaf; named tuples keep their type."""
+    if type(tree) in _LEAVES:
+        return fn(tree)
     if isinstance(tree, torch.Size):
         return tree
     if isinstance(tree, tuple):
@@ -34,21 +39,23 @@ def leaves(tree: Any) -> Iterator[Any]:
 
 
 def _collect(tree: Any, found: list[Any]) -> None:
-    if isinstance(tree, torch.Tensor):
+    if isinstance(tree, dict):
+        tree = tree.values()
+    elif not isinstance(tree, (tuple, list)) or isinstance(tree, torch.Size):
         found.append(tree)
-    elif isinstance(tree, (tuple, list)) and not isinstance(tree, torch.Size):
-        for item in tree:
+        return
+    for item in tree:
+        if type(item) in _LEAVES:
+            found.append(item)
+        else:
             _collect(item, found)
-    elif isinstance(tree, dict):
-        for item in tree.values():
-            _collect(item, found)
-    else:
-        found.append(tree)
 
 
 def tensors(tree: Any) -> list[torch.Tensor]:
     """Return the tensors among the leaves, in order."""
-    return [leaf for leaf in leaves(tree) if isinstance(leaf, torch.Tensor)]
+    found: list[Any] = []
+    _collect(tree, found)
+    return [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
 
 
 def numel(tree: Any) -> int:

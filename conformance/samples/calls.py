@@ -14,7 +14,7 @@ from conformance.samples import built
 from conformance.samples.built import Maker
 from conformance.samples.cache import SubjectCache
 from conformance.samples.copies import Copier, to_host
-from conformance.samples.operators import Sample, SampleSet, dtype_name, dtype_of, evenly, samples_of
+from conformance.samples.operators import LARGE, Sample, SampleSet, dtype_name, dtype_of, evenly, samples_of
 from conformance.subjects.databases import Subject, find
 from conformance.subjects.overloads import function_of, name_of
 
@@ -138,6 +138,8 @@ def _calls(subject: Subject, dtype: str) -> list[Sample]:
             continue
         samples = samples_of(operator, dtype_of(dtype), requires_grad=backward)
         for index in evenly(samples.available, _SAMPLES):
+            if trees.numel(samples[index].arguments) > LARGE:
+                continue
             taken = 0
             for sample in made_by(subject, operator, dtype, samples[index]):
                 if taken == _OF_ONE_SAMPLE:

@@ -217,13 +217,18 @@ def _same_metadata(copy: torch.Tensor, source: torch.Tensor) -> None:
             raise WrongCopy(Kind.METADATA, "copies", text)
 
 
-def to_device(sample: Sample, target: Target, recorder: Recorder | None = None) -> Sample | None:
+def to_device(
+    sample: Sample, target: Target, recorder: Recorder | None = None, *, check: bool = True
+) -> Sample | None:
     """Return a private copy of ``sample`` on the target's device; None if the copy is wrong or was refused.
+
+    Without ``check`` nothing is read back: for callers that compare the arguments after the call anyway, and
+    look at the copy if something is wrong.
 
     With a recorder the reason is recorded there (`report_copy`): kind VALUE for wrong bits, METADATA for a
     wrong layout, REFUSED or EXCEPTION for an error. Without one the error is raised.
     """
-    copier = Copier(torch.device(target.device))
+    copier = Copier(torch.device(target.device), check=check)
     try:
         input, args, kwargs = copier.tree(sample.arguments)
         for place in sample.stays:

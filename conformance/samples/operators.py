@@ -7,6 +7,7 @@ make private copies, and :func:`changed` says whether that was kept.
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import dataclasses
 import functools
@@ -50,7 +51,9 @@ class Sample:
 
     def replace(self, **changes: Any) -> Sample:
         """Return a copy of the sample with some fields changed."""
-        return dataclasses.replace(self, **changes)
+        new = copy.copy(self)
+        vars(new).update(changes)
+        return new
 
     def call(self, op: Callable[..., Any]) -> Any:
         """Return what ``op`` returns for the arguments."""
@@ -95,6 +98,12 @@ def evenly(count: int, limit: int) -> list[int]:
     return sorted({round(i * (count - 1) / (limit - 1)) for i in range(limit)})
 
 
+#: A sample with more elements, all tensors together, takes as long as hundreds of others: a result takes few.
+LARGE = 1 << 16
+#: Elements of a reference sample, all tensors together.
+REFERENCE_LARGEST = 5000
+
+
 class SampleSet:
     """The samples of one (operator, dtype)."""
 
@@ -117,18 +126,33 @@ class SampleSet:
     def chosen(self, limit: int | None) -> list[Sample]:
         """Return at most about ``limit`` samples: an even choice with the first and the last.
 
-        Besides those it takes samples with a tensor of zero elements, at most half as many as the limit.
-        ``None`` takes all. If the user named the limit it is never exceeded.
+        Besides those it takes samples with a tensor of zero elements, at most half as many as the limit; of
+        those with more than :data:`LARGE` elements it takes an eighth of the limit. ``None`` takes all. If
+        the user named the limit it is never exceeded.
         """
-        count = len(self._samples)
-        if limit is None or count <= limit:
-            return [self[i] for i in range(count)]
-        picked = set(evenly(count, limit))
+        if limit is None:
+            return [self[i] for i in range(len(self._samples))]
+        affordable = self._affordable(limit)
+        count = len(affordable)
+        if count <= limit:
+            return [self[i] for i in affordable]
+        picked = {affordable[i] for i in evenly(count, limit)}
         if extent.exact:
             return [self[i] for i in sorted(picked)]
         empty = [i for i, sample in enumerate(self._samples) if _has_zero_elements(sample)]
         picked.update(empty[i] for i in evenly(len(empty), max(1, limit // 2)))
         return [self[i] for i in sorted(picked)]
+
+    def _affordable(self, limit: int) -> list[int]:
+        """The indices of all samples but most of the large ones."""
+        large = [
+            index
+            for index, sample in enumerate(self._samples)
+            if sum(tensor.numel() for tensor in sample.tensors()) > LARGE
+        ]
+        few = max(1, limit // 8)
+        left_out = set(large) - {large[i] for i in evenly(len(large), few)}
+        return [index for index in range(len(self._samples)) if index not in left_out]
 
     def varied(self, limit: int | None) -> list[Sample]:
         """Return at most ``limit`` samples that differ in the form of their call, as far as there are such.
@@ -249,11 +273,16 @@ def samples_of(subject: Subject, dtype: torch.dtype, requires_grad: bool = False
 
 
 def reference_samples_of(subject: Subject, dtype: torch.dtype) -> SampleSet:
-    """Return the broader samples (extremal, small, large, broadcast, scalar) of (operator, dtype)."""
+    """Return the broader samples (extremal, small, large, broadcast, scalar) of (operator, dtype).
+
+    Those of more than :data:`REFERENCE_LARGEST` elements are left out: they have shapes for speed, not values
+    of another kind.
+    """
     seed = torch_private.seed_for("reference", subject.name, dtype_name(dtype))
 
     def make() -> Sequence[Any]:
-        return torch_private.reference_inputs(_pristine(subject), dtype, seed=seed)
+        made = torch_private.reference_inputs(_pristine(subject), dtype, seed=seed)
+        return [one for one in made if trees.numel((one.input, one.args, one.kwargs)) <= REFERENCE_LARGEST]
 
     return _cached(subject, ("reference", dtype_name(dtype)), make)
 

@@ -21,7 +21,7 @@ from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
-LIMIT = 6
+LIMIT = 4
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:

@@ -1,0 +1,30 @@
+"""The choice among the samples of an operator."""
+
+from __future__ import annotations
+
+import torch
+
+from conformance.samples.operators import LARGE, Sample, SampleSet
+
+
+def _set(*sizes: int) -> SampleSet:
+    return SampleSet("x", [Sample(index, torch.zeros(size)) for index, size in enumerate(sizes)])
+
+
+def _chosen(samples: SampleSet, limit: int | None) -> list[int]:
+    return [sample.index for sample in samples.chosen(limit)]
+
+
+def test_an_even_choice_has_the_first_and_the_last() -> None:
+    assert _chosen(_set(*[3] * 9), 3) == [0, 4, 8]
+
+
+def test_few_of_the_large_samples_are_taken() -> None:
+    samples = _set(3, *[LARGE + 1] * 18, 4)
+    assert _chosen(samples, 32) == [0, 1, 7, 12, 18, 19]
+    assert _chosen(samples, 4) == [0, 1, 19]
+    assert len(_chosen(samples, None)) == 20
+
+
+def test_samples_without_elements_come_besides() -> None:
+    assert _chosen(_set(*[3] * 5, 0, *[3] * 6), 4) == [0, 4, 5, 7, 11]
