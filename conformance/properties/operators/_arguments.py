@@ -51,7 +51,9 @@ def memory(tensor: torch.Tensor) -> bytes:
     if plain.is_neg():
         plain = torch._neg_view(plain)
     count = plain.untyped_storage().nbytes() // plain.itemsize
-    return bits(plain.as_strided((count,), (1,), 0).cpu().clone())
+    if plain.device.type == "cpu":
+        return bits(plain)[: count * plain.itemsize]
+    return bits(plain.as_strided((count,), (1,), 0).cpu())
 
 
 def _check(

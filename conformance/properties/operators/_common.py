@@ -301,9 +301,12 @@ def _claim(
     )
 
 
-def copy_in(target: Target, recorder: Recorder, sample: Sample) -> Sample | None:
-    """Return a private copy on the device; None if that failed, which is then recorded."""
-    return to_device(sample, target, recorder)
+def copy_in(target: Target, recorder: Recorder, sample: Sample, *, check: bool = True) -> Sample | None:
+    """Return a private copy on the device; None if that failed, which is then recorded.
+
+    ``check`` is that of :func:`conformance.samples.copies.to_device`.
+    """
+    return to_device(sample, target, recorder, check=check)
 
 
 def failed_call(

@@ -56,15 +56,17 @@ def _check(
             recorder.compared(1)
             continue
         reference = _gradients.reference(subject, recorder, sample)
-        host = functools.partial(_quiet, run, pristine(subject), to_host(sample), _ignore)
-        if not reference.ok or not reference.value.gradients or not attempt(host).ok:
-            recorder.compared(1)  # nothing to derive, or torch's own formula does not pass
+        if not reference.ok or not reference.value.gradients:
+            recorder.compared(1)  # nothing to derive
             continue
+        trial = recorder.trial()
 
-        def equal(actual: Any, expected: Any, *, sample: Sample = sample, **options: Any) -> None:
+        def equal(
+            actual: Any, expected: Any, *, sample: Sample = sample, trial: Recorder = trial, **options: Any
+        ) -> None:
             _gradients.compare_gradients(
                 target,
-                recorder,
+                trial,
                 subject,
                 sample,
                 [*trees.tensors(actual)],
@@ -75,11 +77,16 @@ def _check(
         outcome = attempt(functools.partial(_quiet, run, subject.info, copy, equal))
         if outcome.error is not None and "could not run '" in str(outcome.error).lower():
             # A kernel is missing, which says nothing about how the operator is made of others.
-            recorder.compared(1)
-            report_error(target, recorder, outcome.error, what=what, sample=sample.index)
+            trial.compared(1)
+            report_error(target, trial, outcome.error, what=what, sample=sample.index)
+        else:
+            message = "" if outcome.error is None else f"{what}: {one_line(outcome.error, 600)}"
+            fact(trial, outcome.ok, Kind.METADATA, message, sample=sample.index)
+        host = functools.partial(_quiet, run, pristine(subject), to_host(sample), _ignore)
+        if trial.failed and not attempt(host).ok:
+            recorder.compared(1)  # torch's own formula does not pass
             continue
-        message = "" if outcome.error is None else f"{what}: {one_line(outcome.error, 600)}"
-        fact(recorder, outcome.ok, Kind.METADATA, message, sample=sample.index)
+        recorder.absorb(trial)
 
 
 def _quiet(

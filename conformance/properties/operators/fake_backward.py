@@ -12,7 +12,7 @@ import torch
 from conformance import torch_private
 from conformance.checking import trees
 from conformance.checking.compare import compare_metadata, fact, same_nesting
-from conformance.checking.invocation import attempt, attempt_on, one_line
+from conformance.checking.invocation import Outcome, attempt, attempt_on, one_line
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
@@ -43,35 +43,39 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    unpredictable = torch_private.dynamic_output_errors()
     for sample, copy in _gradients.cases(target, subject, recorder, LIMIT):
         real = attempt_on(target, functools.partial(_derive, subject.info, copy))
         if not real.ok:
             recorder.compared(1)  # the properties of gradients check whether it must work
             continue
-        if not _predicted_on_cpu(subject, sample):
-            recorder.note(f"fake tensors do not predict sample {sample.index} on the CPU either")
-            recorder.compared(1)
-            continue
         again = copy_in(target, recorder, sample)
         if again is None:
             continue
-        fake = attempt(functools.partial(_predict, subject.info, again))
-        if fake.error is not None:
-            refused = isinstance(fake.error, unpredictable) or about_data(fake.error)
-            message = f"fake tensors raise {one_line(fake.error)}, but the device has gradients."
-            fact(recorder, refused, Kind.EXCEPTION, message, sample=sample.index)
+        trial = recorder.trial()
+        _compare(trial, real.value, attempt(functools.partial(_predict, subject.info, again)), sample.index)
+        if trial.failed and not _predicted_on_cpu(subject, sample):
+            recorder.note(f"fake tensors do not predict sample {sample.index} on the CPU either")
+            recorder.compared(1)
             continue
-        for word, actual, promised in zip(("output", "gradient"), real.value, fake.value, strict=True):
-            what = f"the {word}s"
-            if not same_nesting(recorder, actual, promised, what=what, sample=sample.index):
+        recorder.absorb(trial)
+
+
+def _compare(recorder: Recorder, real: list[list[Any]], fake: Outcome, index: int) -> None:
+    """Compare what the device gave with what fake tensors predicted."""
+    if fake.error is not None:
+        refused = isinstance(fake.error, torch_private.dynamic_output_errors()) or about_data(fake.error)
+        message = f"fake tensors raise {one_line(fake.error)}, but the device has gradients."
+        fact(recorder, refused, Kind.EXCEPTION, message, sample=index)
+        return
+    for word, actual, promised in zip(("output", "gradient"), real, fake.value, strict=True):
+        if not same_nesting(recorder, actual, promised, what=f"the {word}s", sample=index):
+            continue
+        for place, (got, want) in enumerate(zip(actual, promised, strict=True)):
+            if got is None or want is None:
+                recorder.compared(1)
                 continue
-            for place, (got, want) in enumerate(zip(actual, promised, strict=True)):
-                if got is None or want is None:
-                    recorder.compared(1)
-                    continue
-                what = f"{word} {place}, compared with its fake,"
-                compare_metadata(recorder, got, want, what=what, sample=sample.index, device=want.device)
+            what = f"{word} {place}, compared with its fake,"
+            compare_metadata(recorder, got, want, what=what, sample=index, device=want.device)
 
 
 def _derive(info: Any, sample: Sample) -> list[list[Any]]:
