@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import collections
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
+from conformance import torch_private
 from conformance.checking import trees
 from conformance.checking.compare import fact, on_host, same_bits
 from conformance.checking.property import register
@@ -13,9 +18,11 @@ from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import copy_in, failed_call, run
 from conformance.properties.operators._distributions import generators_restored
+from conformance.properties.operators._enlarged import ways
 from conformance.properties.overloads._answers import Answer, answers, calls_in, hidden_writes, with_writes
-from conformance.properties.overloads._changes import mapped
+from conformance.properties.overloads._changes import again, mapped
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE
+from conformance.samples.copies import to_host
 from conformance.subjects.databases import Subject
 from conformance.subjects.overloads import Overload
 from conformance.target.target import Target
@@ -24,6 +31,14 @@ _LIMIT = 3
 _SEED = 20
 #: With fewer elements two draws may be equal by chance.
 _FEWEST = 16
+#: Elements of a draw in which few values, as of bernoulli, show that two draws are one.
+_SIZE = 257
+#: Two draws that are so unlikely are no accident in millions of them: about 1 in 10^13.
+_SURPRISE = 30.0
+_DRAWS = 9
+#: Values of 32 bits that are all distinct meet by chance at most so often: a single one is no accident.
+_RESOLUTION = 2.0**-23
+_SURPRISE_OF_DISTINCT = 15.0
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -35,8 +50,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "overload-random",
     subject_kind="overload",
     statement=(
-        "After one seed an overload draws the same numbers again; a second draw gives others, which are not "
-        "the first ones shifted."
+        "After one seed an overload draws the same numbers again; a second draw gives others, and no more of "
+        "the first ones, shifted or not, than chance does."
     ),
     level="core",
     applies=applies,
@@ -46,12 +61,24 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     with generators_restored():
-        for found in answers(target, subject, recorder, _LIMIT, drawn=True):
+        for found in _calls(target, subject, recorder):
             recorder.idle("no call of the overload draws numbers")
             _draws(target, recorder, found, FUNCTION)
             overload: Overload = subject.info
             if target.capable("inplace") and (found.fits_in_place or _also_writes_noise(overload)):
                 _draws(target, recorder, found, IN_PLACE)
+
+
+def _calls(target: Target, subject: Subject, recorder: Recorder) -> Iterator[Answer]:
+    """Yield some calls, and the first of them that can be larger, enlarged."""
+    larger = None
+    for found in answers(target, subject, recorder, _LIMIT, drawn=True):
+        yield found
+        if larger is None:
+            grown = (way.at(_SIZE) for way in ways(subject, found.sample) if way.grows)
+            larger = next((again(found, sample) for sample in grown if sample is not None), None)
+    if larger is not None:
+        yield larger
 
 
 def _also_writes_noise(overload: Overload) -> bool:
@@ -80,15 +107,19 @@ def _draws(target: Target, recorder: Recorder, found: Answer, form: str) -> None
     for first, second, words in ((0, 2, "first"), (1, 3, "second")):
         same = _equal(drawn[first], drawn[second])
         fact(recorder, same, Kind.STATE, f"the {words} draw after one seed gives other values.", sample=index)
-    for one, other, host in zip(drawn[0], drawn[1], trees.tensors(found.plain), strict=True):
+    hosts = trees.tensors(found.plain)
+    for place, (one, other, host) in enumerate(zip(drawn[0], drawn[1], hosts, strict=True)):
         # If the CPU draws values that are all distinct, a constant is no draw.
         if _values(host) == host.numel() >= _FEWEST:
             distinct = _values(one)
             text = f"{one.numel()} elements have {distinct} values."
             fact(recorder, 2 * distinct > one.numel(), Kind.VALUE, text, sample=index)
-        shift = _shift(one, other)
-        text = f"the second draw is the first one, shifted by {shift} elements."
-        fact(recorder, shift is None, Kind.STATE, text, sample=index)
+        repeated = _repeated(one, other, functools.partial(_draws_of_the_cpu, found, place))
+        text = ""
+        if repeated is not None:
+            shift, met = repeated
+            text = f"the second draw repeats {met} elements of the first one, shifted by {shift} elements."
+        fact(recorder, repeated is None, Kind.STATE, text, sample=index)
 
 
 def _equal(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
@@ -102,20 +133,58 @@ def _values(tensor: torch.Tensor) -> int:
     return len(set(tensor.reshape(-1).tolist()))
 
 
-def _shift(one: torch.Tensor, other: torch.Tensor) -> int | None:
-    """Return by how many elements the first draw has to move to begin as the second one; None if by none.
+def _repeated(
+    one: torch.Tensor, other: torch.Tensor, drawn_by_cpu: Callable[[], Sequence[torch.Tensor]]
+) -> tuple[int, int] | None:
+    """Return by how many elements the first draw has to move so that the second one repeats it, and in how
+    many elements; None if none of the shifts shows more equal elements than chance does.
 
-    Continuous values of 32 bits must not meet once; of others whole runs are too unlikely.
+    The share that chance gives is at first that of two elements of the draws, and if there are more, that of
+    the CPU's draws at the same shift: elements may have distributions of their own.
     """
     first, second = one.reshape(-1), other.reshape(-1)
     count = first.numel()
     if count < _FEWEST or first.shape != second.shape:
         return None
-    values = _values(first)
-    if values < 3:
-        return None
-    fewest = 1 if values == count and first.dtype in (torch.float32, torch.float64) else _FEWEST // 2
-    for shift in range(count - fewest + 1):
-        if bool((first[shift:] == second[: count - shift]).all()):
-            return shift
+    if _values(first) == count and first.dtype in (torch.float32, torch.float64):
+        for shift in range(1, count):
+            met = _equals(first, second, shift)
+            if _surprise(met, count - shift, _RESOLUTION) >= _SURPRISE_OF_DISTINCT:
+                return shift, met
+    counts = collections.Counter(torch.cat([first, second]).tolist()).values()
+    chance = sum((number / (2 * count)) ** 2 for number in counts)
+    for shift in range(count - _FEWEST + 1):
+        met = _equals(first, second, shift)
+        if _surprise(met, count - shift, chance) < _SURPRISE:
+            continue
+        draws = [draw.reshape(-1) for draw in drawn_by_cpu()]
+        due = sum(_equals(left, right, shift) for left, right in itertools.pairwise(draws))
+        own = (due + 1) / ((len(draws) - 1) * (count - shift) + 1)
+        if _surprise(met, count - shift, max(chance, own)) >= _SURPRISE:
+            return shift, met
     return None
+
+
+def _equals(first: torch.Tensor, second: torch.Tensor, shift: int) -> int:
+    """Return how many elements are equal after the first tensor moved."""
+    return int((first[shift:] == second[: second.numel() - shift]).sum())
+
+
+def _surprise(met: int, count: int, chance: float) -> float:
+    """Return a bound of the negative logarithm of the probability of so many hits (Chernoff's)."""
+    share = met / count
+    if share <= chance or chance >= 1:
+        return 0.0
+    rest = (1 - share) * math.log((1 - share) / (1 - chance)) if share < 1 else 0.0
+    return count * (share * math.log(share / chance) + rest)
+
+
+def _draws_of_the_cpu(found: Answer, place: int) -> list[torch.Tensor]:
+    """Return draws of the CPU, each from a seed of its own."""
+    draws = []
+    for seed in range(_DRAWS):
+        host = to_host(found.sample)
+        with torch_private.torch_seeded(seed), torch_private.quiet(), torch.no_grad():
+            value = with_writes(found.overload.op, host, host.call(found.overload.op))
+        draws.append(trees.tensors(value)[place])
+    return draws
