@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 import torch
 
@@ -19,11 +19,12 @@ from conformance.power.campaign import Fate
 from conformance.power.faults import Fault
 from conformance.properties.overloads import errors, shapes, values
 from conformance.properties.overloads._answers import Answer, answer, signs_zeros, trusts_its_callers
+from conformance.properties.overloads._callers import calls_of_callers
 from conformance.properties.overloads._changes import again, backwards, in_dimensions, mapped, with_tensor
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, OUT
 from conformance.samples.calls import calls_of
 from conformance.samples.kernels import base_name
-from conformance.samples.operators import bits
+from conformance.samples.operators import bits, dtype_name
 from conformance.subjects import overloads
 from conformance.subjects.databases import Subject, find
 from conformance.target import file as target_file
@@ -249,12 +250,23 @@ def _needs_precision(found: Answer) -> bool:
 
 def _of_nothing(found: Answer) -> bool:
     if trusts_its_callers(found.subject):
-        return True  # it cannot be asked
+        made = _empty_calls(found.subject, dtype_name(found.dtype))
+        return not made or any(map(_returns_elements, made))
     return any(
-        any(tensor.numel() for tensor in trees.tensors(changed.plain))
-        and any(tensor.numel() == 0 for tensor in changed.sample.tensors())
+        _returns_elements(changed) and any(tensor.numel() == 0 for tensor in changed.sample.tensors())
         for changed in shapes.empty(found)
     )
+
+
+@functools.cache
+def _empty_calls(subject: Subject, dtype: str) -> Sequence[Answer]:
+    """The calls with an empty tensor that operators make of an overload that trusts them."""
+    made = (answer(subject, dtype, call) for call in calls_of_callers(subject, dtype, slow=True).chosen(None))
+    return [one for one in made if one and any(t.numel() == 0 for t in one.sample.tensors())]
+
+
+def _returns_elements(found: Answer) -> bool:
+    return any(tensor.numel() for tensor in trees.tensors(found.plain))
 
 
 def _several(fault: Fault, found: Answer) -> bool:

@@ -1,8 +1,11 @@
-"""Larger and empty calls of overloads that trust their callers, made by the operators that call them."""
+"""Larger and empty calls of overloads that trust their callers: those of the operators that call them, or of
+more rows and of none.
+"""
 
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from collections.abc import Iterator
 
@@ -11,6 +14,7 @@ import torch
 from conformance.properties.operators._enlarged import ways
 from conformance.properties.overloads._changes import mapped
 from conformance.samples import calls
+from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample, SampleSet
 from conformance.subjects.databases import Subject
 
@@ -25,6 +29,13 @@ _SECONDS = 0.1
 _UNSAFE = frozenset({"_pdist_backward", "_segment_reduce_backward", "lu_unpack"})
 
 
+#: Overloads that do the same with each row of the first dimension, whatever they trust.
+_BY_ROWS = re.compile(
+    r"(adaptive_(max_pool[23]d|avg_pool3d)_backward|max_pool3d_with_indices_backward|_upsample_bicubic2d_aa"
+    r"|glu(_backward)?_jvp|_(standard_gamma|dirichlet)_grad|_masked_softmax|_fake_quantize_per_tensor\w*)$"
+)
+
+
 def calls_of_callers(subject: Subject, dtype: str, *, slow: bool) -> SampleSet:
     """Return the calls of an overload that operators make for larger and for empty samples of theirs.
 
@@ -34,6 +45,8 @@ def calls_of_callers(subject: Subject, dtype: str, *, slow: bool) -> SampleSet:
 
 
 def _made(subject: Subject, dtype: str, slow: bool) -> Iterator[Sample]:
+    if _BY_ROWS.match(base_name(subject.name)):
+        yield from _of_rows(calls.calls_of(subject, dtype))
     grown = False
     for operator, sample in calls.sources(subject, dtype, _SAMPLES):
         for changed in _smaller(sample) if subject.name not in _UNSAFE else ():
@@ -50,6 +63,26 @@ def _made(subject: Subject, dtype: str, slow: bool) -> Iterator[Sample]:
                 yield call
             if time.perf_counter() - started > _SECONDS:
                 break
+
+
+def _of_rows(known: SampleSet) -> Iterator[Sample]:
+    """Yield the first call with no row, and with so many that its first tensor has the sizes above."""
+    if not known.available:
+        return
+    sample = known[0]
+    first = sample.tensors()[0]
+
+    def with_rows(times: int) -> Sample:
+        def of_rows(tensor: torch.Tensor) -> torch.Tensor:
+            if tensor.dim() != first.dim() or len(tensor) != len(first):
+                return tensor
+            return tensor.detach().repeat(times, *[1] * (tensor.dim() - 1))
+
+        return mapped(sample, of_rows)
+
+    yield with_rows(0)
+    for size in _SIZES:
+        yield with_rows(-(-size // first.numel()))
 
 
 def _smaller(sample: Sample) -> Iterator[Sample]:

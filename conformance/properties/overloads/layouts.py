@@ -13,7 +13,13 @@ from conformance.checking.recorder import Recorder
 from conformance.properties.overloads._answers import Answer, answers, dtypes, trusts_its_callers
 from conformance.properties.overloads._changes import again, in_dimensions, mapped, with_tensor
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, Laid, forms_of, hold
-from conformance.properties.overloads._layouts import LAYOUTS, alike, channels_last_at_offset, expanded
+from conformance.properties.overloads._layouts import (
+    LAYOUTS,
+    Layout,
+    alike,
+    channels_last_at_offset,
+    expanded,
+)
 from conformance.samples.kernels import base_name
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
@@ -71,18 +77,25 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _in_every_layout(target: Target, recorder: Recorder, found: Answer, tried: Tried) -> None:
-    tensors = found.sample.tensors()
+    tensors = found.sample.tensors()[:_TENSORS]
+    fitting = {word: _fitting(layout, tensors) for word, layout in LAYOUTS.items()}
+    written = {word: _fitting(layout, trees.tensors(found.plain)) for word, layout in LAYOUTS.items()}
     for form in forms_of(target, found):
         for word, layout in LAYOUTS.items():
-            for place in range(min(len(tensors), _TENSORS)):
-                if layout(torch.empty_like(tensors[place])) is None or (form, word, place) in tried:
+            for place in fitting[word]:
+                if (form, word, place) in tried:
                     continue
                 tried.add((form, word, place))
                 hold(target, recorder, found, form, Laid(layout, word, place))
             if form != FUNCTION and (form, word, None) not in tried:
-                if any(layout(torch.empty_like(t)) for t in trees.tensors(found.plain)):
+                if written[word]:
                     tried.add((form, word, None))
                 hold(target, recorder, found, form, into=layout)
+
+
+def _fitting(layout: Layout, tensors: Sequence[torch.Tensor]) -> list[int]:
+    """Return the places of the tensors that can have a layout."""
+    return [place for place, one in enumerate(tensors) if layout(torch.empty_like(one)) is not None]
 
 
 def _with_one_row_expanded(target: Target, recorder: Recorder, found: Answer, tried: Tried) -> None:

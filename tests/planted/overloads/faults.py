@@ -522,3 +522,27 @@ def a_nan_at_the_end_is_lost(overload: Overload) -> dict[str, Any]:
 @plant("overload-shapes", "nonzero", "float32", Kind.VALUE)
 def wrong_for_65537_places(overload: Overload) -> dict[str, Any]:
     return wrong_if(lambda x: x.count_nonzero().item() > 65_536)(overload)
+
+
+@plant("overload-random", "bernoulli", "float32", Kind.STATE)
+def every_draw_is_the_first(overload: Overload) -> dict[str, Any]:
+    def op(x: Any, *args: Any, **kwargs: Any) -> Any:
+        generator = torch.Generator().manual_seed(0)
+        return overload.op(x, *args, generator=generator)
+
+    return {"op": op}
+
+
+@plant("overload-random", "uniform", "float32", Kind.STATE)
+def half_of_a_draw_is_of_the_one_before(overload: Overload) -> dict[str, Any]:
+    before: list[Any] = []
+
+    def op(x: Any, *args: Any, **kwargs: Any) -> Any:
+        drawn = overload.op(x, *args, **kwargs)
+        old = next((one for one in before if one.shape == drawn.shape), None)
+        before[:] = [drawn.clone()]
+        if old is not None:
+            drawn.view(-1)[::2] = old.view(-1)[::2]
+        return drawn
+
+    return {"op": op}
