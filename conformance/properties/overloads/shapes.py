@@ -77,8 +77,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _changes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[Answer]:
     """Yield the answers to calls of other shapes."""
     known = list(answers(target, subject, recorder, _TO_GROW))
+    yield from next(filter(None, (list(_ranks(found)) for found in known[:_LIMIT])), [])
     for found in known[:_LIMIT]:
-        yield from _ranks(found)
         yield from scalars(found)
         yield from empty(found)
     yield from long_products(known)
