@@ -29,6 +29,7 @@ from conformance.oracle import promises
 from conformance.oracle.operators import Expected, compute, written_places
 from conformance.properties.operators._common import declared, tolerance_for
 from conformance.properties.overloads import _invariants
+from conformance.properties.overloads._memory import FILLERS, SMALL, leave_behind
 from conformance.samples import built
 from conformance.samples.calls import calls_of, certain_calls_of
 from conformance.samples.copies import to_host
@@ -233,10 +234,9 @@ def torchs_own(subject: Subject) -> Overload:
 
 def reproducible(found: Answer) -> bool:
     """Return whether the CPU gives the same bits again when its freed memory holds something else."""
-    for value in (7.25, 0.0):
-        sizes = [tensor.numel() * tensor.itemsize for tensor in trees.tensors(found.plain)]
-        for size in sizes * 8:
-            torch.full((max(1, size // 8),), value, dtype=torch.float64)
+    for filler in FILLERS:
+        sizes = [tensor.nbytes for tensor in trees.tensors(found.plain)]
+        leave_behind([*sizes, *SMALL], torch.device("cpu"), filler)
         fresh = answer(found.subject, dtype_name(found.dtype), found.sample)
         if fresh is None:
             return False

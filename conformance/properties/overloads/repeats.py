@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,6 +25,7 @@ from conformance.properties.overloads._answers import (
 )
 from conformance.properties.overloads._changes import again, backwards, mapped
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, OUT, as_returned, forms_of, with_outs
+from conformance.properties.overloads._memory import FILLERS, leave_behind
 from conformance.samples.kernels import is_view
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
@@ -35,8 +35,6 @@ from conformance.target.target import Target
 _CALLS = 100
 #: Before every so many calls freed memory is full of something else.
 _FRESH = 20
-#: A kernel may want workspaces beside its results.
-_BLOCKS = 2
 #: Calls that are looked at for one that is small enough.
 _TRIED = 6
 #: Calls with larger tensors are not repeated so often.
@@ -92,7 +90,8 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str) -> Non
     def calls(_: Any) -> None:
         for call in range(_CALLS):
             if call % _FRESH == 0:
-                leave_behind(parts, target.torch_device, filler=call // _FRESH)
+                filler = FILLERS[call // _FRESH % 2]
+                leave_behind([part.nbytes for part in parts], target.torch_device, filler)
             if form == IN_PLACE:
                 copy.replace(input=rows[0][call]).call(overload.in_place)
             elif form == OUT:
@@ -117,17 +116,6 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str) -> Non
             _one_call(target, recorder, found, values, f"call {call} of the {form}")
     if form == FUNCTION:
         _keeps_no_memory(target, recorder, found, copy)
-
-
-def leave_behind(parts: Sequence[torch.Tensor], device: torch.device, *, filler: int) -> None:
-    """Write to memory of the sizes of some tensors and free it: the allocator hands it out next.
-
-    Bytes of ones are NaN in floats and -1 in integers; the other filler is a number.
-    """
-    sizes = [part.numel() * part.element_size() for part in parts for _ in range(_BLOCKS)]
-    blocks = [torch.empty(size, dtype=torch.uint8, device=device) for size in sizes]
-    for block in blocks:
-        block.fill_(255 if filler % 2 == 0 else 63)
 
 
 def _one_call(

@@ -82,5 +82,21 @@ def test_an_answer_that_depends_on_old_memory_is_none(monkeypatch: pytest.Monkey
     assert not _answers.reproducible(found)
 
 
+def test_an_answer_that_depends_on_a_kernel_s_own_memory_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = databases.find("overload", "relu")
+    sample = next(
+        iter(_answers.answers(target_file.load("cpu").target("eager"), whole, _recorder(), 1))
+    ).sample
+
+    def op(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x) + torch.empty(1000, dtype=torch.uint8)[999]
+
+    op._schema = whole.info.op._schema  # type: ignore[attr-defined]
+    monkeypatch.setattr(_answers, "torchs_own", lambda subject: dataclasses.replace(whole.info, op=op))
+    found = _answers.answer(whole, "float32", sample)
+    assert found is not None
+    assert not _answers.reproducible(found)
+
+
 def _recorder() -> Recorder:
     return Recorder(ResultId(CaseId("overload-forms", "relu"), "float32"), seed=0)
