@@ -1,4 +1,4 @@
-"""What freed memory holds when an allocator hands it out again."""
+"""Freed memory with known bytes, which an allocator hands out again."""
 
 from __future__ import annotations
 
