@@ -129,7 +129,7 @@ def _run(options: argparse.Namespace) -> int:
     tallies = score.count(outcomes, learned, calls)
     if options.write_sample:
         sample.choose(outcomes, ".".join(torch.__version__.split(".")[:2]), options.mode).write()
-    within = {level: score.within(outcomes, learned, calls, level) for level in LEVELS}
+    within = {level: score.within(outcomes, learned, calls, learned.called_at(level)) for level in LEVELS}
     if options.record:
         powers = {
             level: Power(
@@ -147,7 +147,8 @@ def _run(options: argparse.Namespace) -> int:
             f"Target {options.target} in mode {options.mode}, torch {torch.__version__}: {len(mutants)} "
             f"mutants of {len(learned.places())} places against {len(learned.lessons)} results"
         )
-        options.page.write_text(page.markdown(title, tallies, outcomes, calls, within["core"]))
+        taken = score.within(outcomes, learned, calls, learned.taken_at("core"))
+        options.page.write_text(page.markdown(title, tallies, outcomes, calls, within["core"], taken))
     record = {kind: dataclasses.asdict(tally) for kind, tally in tallies.items()}
     (folder / "score.json").write_text(json.dumps({"digest": digest, "kinds": record}, indent=1) + "\n")
     print(score.text(tallies))

@@ -66,6 +66,15 @@ class Learned:
             for number in lesson.calls[::3]
         }
 
+    def taken_at(self, level: str) -> set[str]:
+        """Return the places of the overloads that a level takes: what it holds to account itself."""
+        taken = {
+            base_name(result.partition("/")[2].rpartition("@")[0])
+            for result in self.levels[level]
+            if result.startswith("overload-")
+        }
+        return {place for place in self.places() if base_name(place) in taken}
+
     def places(self) -> list[str]:
         """The places, in the order of their numbers."""
         return list(dict.fromkeys(Fault.parse(name).place for name in self.faults))

@@ -18,8 +18,11 @@ def markdown(
     outcomes: Iterable[Outcome],
     calls: Mapping[tuple[str, str], Set[str]],
     core: Tally,
+    taken: Tally,
 ) -> str:
-    """Return the page; ``calls`` is what was learned of each place, ``core`` counts those that core calls."""
+    """Return the page; ``calls`` is what was learned of each place, ``core`` counts those that core calls,
+    and ``taken`` those of the overloads that core takes.
+    """
     everything = tallies["all"]
     lines = [
         "# Score of detection power",
@@ -38,6 +41,8 @@ def markdown(
         ),
         f"| killed at level core, of the {core.counted} counted at places that it calls | "
         f"{core.killed_at('core')} | {_share(core, 'core')} |",
+        f"| the same, of the {taken.counted} at places of the overloads that it takes | "
+        f"{taken.killed_at('core')} | {_share(taken, 'core')} |",
         f"| survived | {everything.survived} | {_percent(everything.survived, everything.counted)} |",
         f"| asleep | {everything.asleep} | {_percent(everything.asleep, everything.counted)} |",
         "",

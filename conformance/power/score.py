@@ -54,11 +54,15 @@ def count(
 
 
 def within(
-    outcomes: Iterable[Outcome], learned: Learned, calls: Mapping[tuple[str, str], Set[str]], level: str
+    outcomes: Iterable[Outcome],
+    learned: Learned,
+    calls: Mapping[tuple[str, str], Set[str]],
+    places: Set[str],
 ) -> Tally:
-    """Count the outcomes at places that the results of a level call; the others are beyond its breadth."""
-    called = learned.called_at(level)
-    inside = [outcome for outcome in outcomes if Fault.parse(outcome.mutant).place in called]
+    """Count the outcomes at some places, such as those that the results of a level call; the others are
+    beyond its breadth.
+    """
+    inside = [outcome for outcome in outcomes if Fault.parse(outcome.mutant).place in places]
     return count(inside, learned, calls)["all"]
 
 

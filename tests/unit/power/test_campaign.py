@@ -120,6 +120,12 @@ def test_what_calls_were_like_is_kept_by_place() -> None:
     }
 
 
+def test_the_places_of_a_level_are_those_of_its_overloads() -> None:
+    faults = [f"aten::{name} leak 0 0 @any" for name in ("add.out", "add_.Tensor", "sub.out")]
+    levels = {level: ["overload-forms/add.Tensor@any", "value/sub@any"] for level in LEARNED.levels}
+    assert Learned("digest", faults, levels, []).taken_at("core") == {"aten::add.out", "aten::add_.Tensor"}
+
+
 def test_a_learning_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     LEARNED.write(tmp_path / "learned.jsonl")
     assert Learned.read(tmp_path / "learned.jsonl") == LEARNED
@@ -140,7 +146,7 @@ def test_the_score_counts_by_kind_and_by_the_level_that_killed() -> None:
     tallies = score.count(outcomes, LEARNED, calls)
     assert (tallies["all"].counted, tallies["all"].killed) == (4, 2)
     assert (tallies["all"].excused, tallies["all"].asleep, tallies["all"].survived) == (1, 1, 1)
-    inside = score.within(outcomes, LEARNED, calls, "core")
+    inside = score.within(outcomes, LEARNED, calls, LEARNED.called_at("core"))
     assert (inside.counted, inside.killed, inside.killed_at("core")) == (2, 1, 1)  # core calls a alone
     killed = tallies["last-element"]
     assert (killed.killed_at("bringup"), killed.killed_at("core"), killed.killed_at("full")) == (0, 1, 2)

@@ -39,10 +39,11 @@ def test_the_page_gives_the_numbers_and_names_what_was_not_seen() -> None:
     learned = Learned("digest", [], {"bringup": [], "core": [], "training": [], "full": _results()}, [])
     core = score.Tally(killed=3, asleep=1)
     core.levels["core"] = 3
-    text = page.markdown("Target x", score.count(OUTCOMES, learned, CALLS), OUTCOMES, CALLS, core)
+    text = page.markdown("Target x", score.count(OUTCOMES, learned, CALLS), OUTCOMES, CALLS, core, core)
     assert "| counted | 6 | 100 % |" in text
     assert "| killed at level full | 4 | 66.7 % |" in text
     assert "| killed at level core, of the 4 counted at places that it calls | 3 | 75.0 % |" in text
+    assert "| the same, of the 4 at places of the overloads that it takes | 3 | 75.0 % |" in text
     assert "| leak | 3 | 33.3 % | 0.0 % | 1 | 1 | 0 | overload-repeats |" in text
     assert "1 places with 1 mutants, all asleep:\n\n`aten::_cholesky_solve_helper`" in text
     assert "**leak** (overload-repeats): `aten::add.Tensor 0 0 @float32`" in text
