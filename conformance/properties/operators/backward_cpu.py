@@ -12,7 +12,7 @@ from conformance.properties.operators._common import differentiable
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
-LIMIT = 4
+LIMIT = 8
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
