@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -88,11 +89,18 @@ def test_an_answer_that_depends_on_a_kernel_s_own_memory_is_none(monkeypatch: py
         iter(_answers.answers(target_file.load("cpu").target("eager"), whole, _recorder(), 1))
     ).sample
 
+    left: list[int] = []
+
     def op(x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(x) + torch.empty(1000, dtype=torch.uint8)[999]
+        return torch.relu(x) + (left[-1] if left else 0)
+
+    def leave_behind(sizes: Iterable[int], device: torch.device, filler: int) -> None:
+        assert {64, 1024, 65_472} <= set(sizes)
+        left.append(filler)
 
     op._schema = whole.info.op._schema  # type: ignore[attr-defined]
     monkeypatch.setattr(_answers, "torchs_own", lambda subject: dataclasses.replace(whole.info, op=op))
+    monkeypatch.setattr(_answers, "leave_behind", leave_behind)
     found = _answers.answer(whole, "float32", sample)
     assert found is not None
     assert not _answers.reproducible(found)
