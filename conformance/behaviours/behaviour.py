@@ -181,6 +181,8 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
             observation.compare(recorder, shown, due, actual.device, target.precision)
     for deviation in actual.deviations:
         recorder.fail(deviation.kind, deviation.message)
+    if actual.idle is not None:
+        recorder.idle(actual.idle)
     for name, text in actual.accidents.items():
         if name not in expected.accidents:
             recorder.fail(Kind.REFUSED, f"{name} was refused, but the CPU says what is wrong: {text}")

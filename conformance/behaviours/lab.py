@@ -74,6 +74,8 @@ class Lab:
         self.deviations: list[Deviation] = []
         #: Calls that had to raise, of which no text was asked, and that were refused or broke down.
         self.accidents: dict[str, str] = {}
+        #: Why a program that observed nothing had nothing to observe; None if it had.
+        self.idle: str | None = None
         self._random = torch.Generator().manual_seed(seed)
 
     # Inputs: the same numbers on both sides.
@@ -295,6 +297,10 @@ class Lab:
     def warnings(self, caught: Sequence[Any]) -> Sequence[Any]:
         """Return the warnings that :meth:`warns` judges; tests override it."""
         return caught
+
+    def nothing_due(self, reason: str) -> None:
+        """State why nothing may be due on this target; it counts only if nothing is observed at all."""
+        self.idle = reason
 
     def _deviates(self, kind: Kind, message: str) -> None:
         self.deviations.append(Deviation(kind, message))

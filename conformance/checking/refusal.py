@@ -82,14 +82,19 @@ def why(target: Target, result_id: ResultId, lacking: Sequence[str] = ()) -> str
 def judged(target: Target, result: Result, lacking: Sequence[str]) -> Result:
     """Return a result adjusted to what the target declares.
 
-    A result that works although it is not declared receives a note. A result that was refused throughout,
-    with the words by which torch refuses, is ``unsupported`` if a capability is not declared or the result is
-    declared unsupported; wrong values, crashes and errors of other types stay as they are.
+    A result that works although it is not declared receives a note; if nothing was compared, it shows nothing
+    and is ``unsupported`` if a capability is not declared. A result that was refused throughout, with the
+    words by which torch refuses, is ``unsupported`` if a capability is not declared or the result is declared
+    unsupported; wrong values, crashes and errors of other types stay as they are.
     """
     from conformance.model.verdicts import Kind, Verdict
 
     if result.verdict is Verdict.PASS:
         reasons = why(target, result.id, lacking)
+        if lacking and not result.comparisons:
+            return dataclasses.replace(
+                result, verdict=Verdict.UNSUPPORTED, notes=[*result.notes, str(reasons)]
+            )
         if lacking:
             return dataclasses.replace(result, notes=[*result.notes, f"works although {reasons}"])
         if reasons is not None:

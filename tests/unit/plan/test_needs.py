@@ -76,6 +76,7 @@ BEHAVIOURS: dict[str, tuple[Callable[[Recorder, Target], None], Verdict, Verdict
         Verdict.FAIL,
         Verdict.FAIL,
     ),
+    "has_nothing_due": (lambda r, t: r.idle("the target lists none"), Verdict.UNSUPPORTED, Verdict.PASS),
     "does_nothing": (lambda r, t: None, Verdict.VACUOUS, Verdict.VACUOUS),
 }
 

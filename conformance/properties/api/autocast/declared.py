@@ -14,6 +14,7 @@ from conformance.properties.api.autocast._calls import calls
 
 #: The dtypes that autocast can lower to.
 LOWER = (torch.bfloat16, torch.float16)
+NOTHING_LISTED = "the target file lists no such operators under [autocast]"
 
 
 def _cast(value: Any, dtype: torch.dtype) -> Any:
@@ -52,6 +53,8 @@ def _both_times(
     first: bool = False,
 ) -> None:
     """Call each operator in two regions of autocast, and change all arguments that are weights in between."""
+    if not names:
+        lab.nothing_due(NOTHING_LISTED)
     for word, op, given, options in calls(lab, names, given_in):
         for time in ("", ", its weights changed"):
             result = _call(lab, op, given, options, lower, due, first=first)
@@ -91,7 +94,10 @@ def operators_declared_to_promote(lab: Lab) -> None:
     """Every operator that the backend lists for promotion runs in the widest dtype of its arguments
     (torch.amp: "Ops that promote to the widest input type").
     """
-    for name in lab.target.autocast.get("promote", ()):
+    names = lab.target.autocast.get("promote", ())
+    if not names:
+        lab.nothing_due(NOTHING_LISTED)
+    for name in names:
         for given_in in (torch.float32, torch.bfloat16):
             _both_times(lab, (name,), given_in, torch.bfloat16, given_in)
         for word, op, given, options in calls(lab, (name,), torch.float32):
