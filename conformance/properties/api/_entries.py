@@ -97,12 +97,17 @@ def calls(lab: Lab, part: int, parts: int) -> Iterator[Call]:
         yield Call(str(info.formatted_name), info.op, info.inplace_variant, arguments, options, info)
 
 
+_NUMBERS: dict[type, str] = {torch.SymInt: "int", torch.SymFloat: "float", torch.SymBool: "bool"}
+
+
 def forms(value: Any) -> list[Any]:
-    """Return shape, dtype and type of device of each tensor of a tree; of other leaves the type's word."""
+    """Return shape, dtype and type of device of each tensor of a tree; of other leaves the type's word, with
+    symbolic numbers as numbers.
+    """
     return [
         (tuple(int(size) for size in leaf.shape), leaf.dtype, leaf.device.type)
         if isinstance(leaf, torch.Tensor)
-        else type(leaf).__name__
+        else _NUMBERS.get(type(leaf), type(leaf).__name__)
         for leaf in leaves(value)
     ]
 

@@ -52,8 +52,10 @@ def _runs(lab: Lab, function: Callable[..., Any], call: Call) -> bool:
     return True
 
 
-def _agrees(lab: Lab, call: Call, sizes: str, in_place: bool, trace: Callable[..., Any]) -> bool:
-    """Trace a call, and compare what its graph and what the function itself give for other numbers."""
+def _agrees(lab: Lab, call: Call, sizes: str, in_place: bool, trace: Callable[..., Any]) -> bool | None:
+    """Trace a call, and compare what its graph and what the function itself give for other numbers; return
+    None if it cannot be traced.
+    """
     function = _of_tensors(call, in_place)
     if not _runs(lab, function, call):
         return True  # whether the device has the operator is stated by other properties
@@ -61,7 +63,7 @@ def _agrees(lab: Lab, call: Call, sizes: str, in_place: bool, trace: Callable[..
         try:
             graph = trace(function, *call.copied().tensors(), sizes=sizes)
         except Exception:
-            return False
+            return None
         other = call.renewed(lab)
         if not _runs(lab, function, other):
             other = call  # numbers between 0 and 1 are not in its domain
@@ -72,8 +74,18 @@ def _agrees(lab: Lab, call: Call, sizes: str, in_place: bool, trace: Callable[..
     return forms(result) == forms(due) and near(result, due)
 
 
-def _agrees_on_the_host(lab: Lab, call: Call, sizes: str, in_place: bool) -> bool:
-    """Return whether the CPU's graph of the same call is right; a device is held to no more."""
+def _keeps_to_it(lab: Lab, call: Call, sizes: str, in_place: bool) -> bool:
+    """Return whether the graph is right, or the CPU's is wrong too: a device is held to no more than the CPU.
+
+    The CPU itself may refuse to trace a call, but a graph of its own that gives something else is reported.
+    """
+    agrees = _agrees(lab, call, sizes, in_place, traced)
+    if lab.target.is_cpu:
+        return agrees is not False
+    return agrees or _agrees_on_the_host(lab, call, sizes, in_place) is not True
+
+
+def _agrees_on_the_host(lab: Lab, call: Call, sizes: str, in_place: bool) -> bool | None:
     host = call.with_tensors([t.detach().cpu().requires_grad_(t.requires_grad) for t in call.tensors()])
     side = Lab(lab.target, str(lab.dtype).removeprefix("torch."), SEED, on_target=False)
     with own_work():
@@ -86,12 +98,7 @@ def _over(lab: Lab, part: int, parts: int, sizes: str, *, in_place: bool = False
             continue  # a fake tensor with open sizes cannot be resized
         if call.tensors() and all(tensor.layout is torch.strided for tensor in call.tensors()):
             name = f"{call.name}{' in place' if in_place else ''}, {sizes}"
-            # The CPU is asked about the calls on which the target disagrees, and only then.
-            agrees = (
-                not lab.on_target
-                or _agrees(lab, call, sizes, in_place, traced)
-                or not _agrees_on_the_host(lab, call, sizes, in_place)
-            )
+            agrees = not lab.on_target or _keeps_to_it(lab, call, sizes, in_place)
             lab.holds(f"the graph of {name} gives what the call gives", agrees)
 
 

@@ -1,0 +1,52 @@
+"""On the CPU there is no other answer to ask: what its own graphs and predictions get wrong is reported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from conformance.checking.trees import tree_map
+from conformance.model.verdicts import Kind, Result, Verdict
+from conformance.plan.plan import Case
+from conformance.properties.api.aot import operators as graphs
+from conformance.properties.api.fake import operators as predictions
+from conformance.target import file as target_file
+from conformance.worker.executor import Executor
+
+
+def _run(name: str, area: str) -> Result:
+    return Executor(target_file.load("cpu").target("eager")).run(Case("api", name, area, ("float32",)))[0]
+
+
+def _plus_one(leaf: Any) -> Any:
+    return leaf + 1 if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
+
+
+def test_a_wrong_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = graphs.traced
+
+    def wrong(*args: Any, **options: Any) -> Any:
+        graph = trace(*args, **options)
+        return lambda *inputs: tree_map(_plus_one, graph(*inputs))
+
+    monkeypatch.setattr(graphs, "traced", wrong)
+    monkeypatch.setattr(graphs.torch_private, "draws", lambda graph: False)
+    result = _run("graphs-of-entries-1-of-8", "aot")
+    assert result.verdict is Verdict.FAIL
+    assert result.failures[0].kind is Kind.STATE
+
+
+def test_a_wrong_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
+    predict = predictions.predicted
+
+    def wrong(call: Any, mode: Any, run: Any) -> Any:
+        found = predict(call, mode, run)
+        with mode:
+            return tree_map(lambda leaf: leaf.to(torch.complex128) if hasattr(leaf, "to") else leaf, found)
+
+    monkeypatch.setattr(predictions, "predicted", wrong)
+    result = _run("open-sizes-of-operators-1-of-8", "fake")
+    assert result.verdict is Verdict.FAIL
+    assert result.failures[0].kind is Kind.STATE
