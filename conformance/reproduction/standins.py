@@ -144,7 +144,7 @@ def calls_of(subject: Any, dtype: str) -> Any:
     return SampleSet(subject.name, CALLS.get(dtype, []))
 
 
-def calls_of_callers(subject: Any, dtype: str, *, slow: bool) -> Any:
+def calls_of_callers(subject: Any, dtype: str) -> Any:
     """The calls that operators make of the overload: a copy of those that the check took."""
     return SampleSet(subject.name, CALLS_OF_CALLERS.get(dtype, []))
 

@@ -25,10 +25,16 @@ _MOST = 1 << 20
 _SIZES = (257, 65_537)
 #: Seconds that the CPU may take to make a call, so that a larger one is made.
 _SECONDS = 0.1
+#: One of them compares all elements of a row with each other.
+SLOW = frozenset(
+    {
+        *("multilabel_margin_loss_forward", "multilabel_margin_loss_backward", "_cdist_forward"),
+        *("_cdist_backward", "_pdist_forward", "_pdist_backward", "_histogramdd_from_bin_tensors"),
+        *("unique_dim", "unique_dim_consecutive"),
+    }
+)
 #: torch's own kernels divide by a size that is zero, or read beyond what is empty, and end the process.
 _UNSAFE = frozenset({"_pdist_backward", "_segment_reduce_backward", "lu_unpack"})
-
-
 #: Overloads that do the same with each row of the first dimension, whatever they trust.
 _BY_ROWS = re.compile(
     r"(adaptive_(max_pool[23]d|avg_pool3d)_backward|max_pool3d_with_indices_backward|_upsample_bicubic2d_aa"
@@ -36,15 +42,14 @@ _BY_ROWS = re.compile(
 )
 
 
-def calls_of_callers(subject: Subject, dtype: str, *, slow: bool) -> SampleSet:
-    """Return the calls of an overload that operators make for larger and for empty samples of theirs.
-
-    ``slow`` keeps the largest ones out.
+def calls_of_callers(subject: Subject, dtype: str) -> SampleSet:
+    """Return the calls of an overload that operators make for larger and for empty samples of theirs, after
+    those of more rows and of none if each row is treated alike.
     """
-    return calls.kept(subject, ("callers", dtype), lambda: list(_made(subject, dtype, slow)))
+    return calls.kept(subject, ("callers", dtype), lambda: list(_made(subject, dtype)))
 
 
-def _made(subject: Subject, dtype: str, slow: bool) -> Iterator[Sample]:
+def _made(subject: Subject, dtype: str) -> Iterator[Sample]:
     if _BY_ROWS.match(base_name(subject.name)):
         yield from _of_rows(calls.calls_of(subject, dtype))
     grown = False
@@ -53,7 +58,7 @@ def _made(subject: Subject, dtype: str, slow: bool) -> Iterator[Sample]:
             made = itertools.islice(calls.made_by(subject, operator, dtype, changed), 1)
             yield from (call for call in made if any(t.numel() == 0 for t in call.tensors()))
         way = next(ways(operator, sample), None) if not grown else None
-        for size in _SIZES[: 1 if slow else None]:
+        for size in _SIZES[: 1 if subject.name in SLOW else None]:
             larger = None if way is None else way.at(size)
             if larger is None:
                 break

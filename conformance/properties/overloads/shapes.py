@@ -12,7 +12,7 @@ from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.properties.operators._enlarged import Way, ways
 from conformance.properties.overloads._answers import Answer, answer, answers, dtypes, trusts_its_callers
-from conformance.properties.overloads._callers import calls_of_callers
+from conformance.properties.overloads._callers import SLOW, calls_of_callers
 from conformance.properties.overloads._changes import again, in_dimensions, reshaped, with_tensor
 from conformance.properties.overloads._forms import forms_of, hold
 from conformance.properties.overloads._products import long_products
@@ -30,20 +30,13 @@ _TENSORS = 4
 _RANKS = (4, 5, 6, 7)
 #: Behind a vector of 16, and above the sizes from which on kernels work in parts.
 _SIZES = (17, 257, 1025, 4097, 65_537)
+#: How many times the last size a call has of which only some elements are returned.
 _DYNAMIC = 3
 #: Seconds that the CPU may take for a size, so that a larger one is tried.
 _SECONDS = 0.02
 _WAYS = 2
 #: They write to places that must differ, and in a larger call they would not.
 _UNIQUE = frozenset({"scatter", "index_copy", "put", "index_put"})
-#: One of them compares all elements of a row with each other.
-_SLOW = frozenset(
-    {
-        *("multilabel_margin_loss_forward", "multilabel_margin_loss_backward", "_cdist_forward"),
-        *("_cdist_backward", "_pdist_forward", "_pdist_backward", "_histogramdd_from_bin_tensors"),
-        *("unique_dim", "unique_dim_consecutive"),
-    }
-)
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -86,13 +79,13 @@ def _changes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[A
         return
     larger = next(filter(None, (list(_sizes(found)) for found in known[:_LIMIT])), [])
     yield from larger
-    if larger and subject.name not in _SLOW and torch.Tag.dynamic_output_shape in known[0].overload.op.tags:
+    if larger and subject.name not in SLOW and torch.Tag.dynamic_output_shape in known[0].overload.op.tags:
         # Some elements give none in the result; of so many, enough do.
         sample = _grown([], ways(subject, known[0].sample), _DYNAMIC * _SIZES[-1])
         changed = None if sample is None else again(known[0], sample)
         if changed is not None:
             yield changed
-    if larger and not _grows(known[0], larger[-1]) and subject.name not in _SLOW:
+    if larger and not _grows(known[0], larger[-1]) and subject.name not in SLOW:
         yield from next(filter(None, (list(_sizes(found, growing=True)) for found in known)), [])
 
 
@@ -106,7 +99,7 @@ def _elements(found: Answer) -> int:
 
 def _of_callers(subject: Subject, dtype: str) -> Iterator[Answer]:
     """Yield the answers to calls that operators make for larger and for empty samples of theirs."""
-    for call in calls_of_callers(subject, dtype, slow=subject.name in _SLOW).chosen(None):
+    for call in calls_of_callers(subject, dtype).chosen(None):
         found = answer(subject, dtype, call)
         if found is not None:
             yield found
@@ -154,7 +147,7 @@ def _sizes(found: Answer, *, growing: bool = False) -> Iterator[Answer]:
     known: list[Way] = []
     new = (way for way in ways(found.subject, found.sample) if way.grows or not growing)
     share = max(t.numel() for t in found.sample.tensors()) // max(1, _elements(found)) if growing else 1
-    for size in _SIZES[: 3 if found.subject.name in _SLOW else None]:
+    for size in _SIZES[: 3 if found.subject.name in SLOW else None]:
         sample = _grown(known, new, size * max(1, min(share, _MOST_SHARE)))
         if sample is None:
             return

@@ -112,3 +112,9 @@ def test_a_place_of_which_the_suite_has_no_call_is_excused_from_nothing() -> Non
     assert excuses.subject_of(place) is None
     for kind in ("rank", "scalar-only", "nan-lost", "bool-byte"):
         assert excuses.reason(Fault(place, kind, 0, 6), ASLEEP, {}) is None
+
+
+def test_empty_calls_of_what_trusts_its_callers_are_those_that_operators_make() -> None:
+    # A padding refuses what is empty; a batch norm of no batch still has statistics.
+    assert reason("reflection_pad2d_backward", "empty-input") is not None
+    assert reason("native_batch_norm", "empty-input") is None
