@@ -8,19 +8,24 @@ import gc
 class Settling:
     """Takes what a process keeps out of the collector's sight, so that no collection goes through it again.
 
-    A worker holds torch, its databases and its compiler, some million objects; collections of the oldest
-    generation took 9 % of its time.
+    A worker holds torch, its databases and its compiler; collections of all generations took 6 and 11 % of
+    the time of two workers that traced graphs. What is alive at that moment and part of a cycle is never
+    freed.
     """
 
     def __init__(self) -> None:
         self._seen = 0
 
     def settle(self) -> None:
-        """Set aside what outlived a collection of all generations, if there was one since the last call.
+        """Set aside what is alive, without garbage, if all generations were collected since the last call.
 
         Call it between two cases: what is alive then is kept for the process.
         """
-        collections = gc.get_stats()[-1]["collections"]
-        if collections != self._seen:
-            self._seen = collections
+        if self._collections() != self._seen:
+            gc.collect()
             gc.freeze()
+            self._seen = self._collections()
+
+    @staticmethod
+    def _collections() -> int:
+        return int(gc.get_stats()[-1]["collections"])

@@ -206,14 +206,13 @@ at::Tensor in_other_dtype(const at::Tensor& tensor) {
   }
 }
 
-at::Tensor in_reversed_strides(const at::Tensor& tensor) {
+at::Tensor in_other_strides(const at::Tensor& tensor) {
+  if (!tensor.is_contiguous()) {
+    return tensor.clone(at::MemoryFormat::Contiguous);
+  }
   std::vector<int64_t> reversed(tensor.dim());
   std::iota(reversed.rbegin(), reversed.rend(), 0);
   return tensor.permute(reversed).contiguous().permute(reversed);
-}
-
-at::Tensor in_other_strides(const at::Tensor& tensor) {
-  return tensor.is_contiguous() ? in_reversed_strides(tensor) : tensor.clone(at::MemoryFormat::Contiguous);
 }
 
 at::Tensor read_densely(const at::Tensor& tensor) {

@@ -35,9 +35,7 @@ at::Tensor through_double(const at::Tensor& tensor);
 // The next smaller floating dtype's rounding; undefined for dtypes that have none.
 at::Tensor in_low_precision(const at::Tensor& tensor);
 at::Tensor in_other_dtype(const at::Tensor& tensor);
-// The same values with the strides of the reversed order of dimensions.
-at::Tensor in_reversed_strides(const at::Tensor& tensor);
-// In the reversed strides if it is dense, else dense.
+// The same values: in the strides of the reversed order of dimensions if it is dense, else dense.
 at::Tensor in_other_strides(const at::Tensor& tensor);
 // What a kernel sees that reads the memory from the tensor's first element on as if it were dense; zeros
 // after the end of the storage.

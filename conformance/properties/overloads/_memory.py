@@ -8,8 +8,9 @@ import torch
 
 #: Bytes of ones are NaN in floats and -1 in integers; 63 everywhere is a number near one half; then nothing.
 FILLERS = (255, 63, 0)
-#: Blocks of each size: allocators keep several.
-_BLOCKS = 2
+#: Blocks of each size: allocators keep several, and glibc sets aside seven of a small size for memory without
+#: alignment, which no tensor takes.
+_BLOCKS = 10
 #: Sizes in bytes of what kernels allocate for themselves.
 SMALL = range(64, 1 << 16, 64)
 

@@ -146,7 +146,7 @@ def _repeated(
     count = first.numel()
     if count < _FEWEST or first.shape != second.shape:
         return None
-    if _values(first) == count and first.dtype in (torch.float32, torch.float64):
+    if _is_continuous(first):
         for shift in range(1, count):
             met = _equals(first, second, shift)
             if _surprise(met, count - shift, _RESOLUTION) >= _SURPRISE_OF_DISTINCT:
@@ -163,6 +163,13 @@ def _repeated(
         if _surprise(met, count - shift, max(chance, own)) >= _SURPRISE:
             return shift, met
     return None
+
+
+def _is_continuous(tensor: torch.Tensor) -> bool:
+    """Return whether values of 32 bits or more are all distinct, and not counts, of which few are likely."""
+    if tensor.dtype not in (torch.float32, torch.float64) or bool((tensor == tensor.round()).all()):
+        return False
+    return _values(tensor) == tensor.numel()
 
 
 def _equals(first: torch.Tensor, second: torch.Tensor, shift: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -28,11 +29,25 @@ def test_what_outlived_a_collection_is_set_aside() -> None:
     assert gc.get_freeze_count() > 1000
 
 
-def test_what_a_case_leaves_later_is_still_collected() -> None:
-    class Node:
-        def __init__(self) -> None:
-            self.itself = self
+class Node:
+    def __init__(self) -> None:
+        self.itself = self
 
+
+def test_garbage_is_not_set_aside() -> None:
+    settling = Settling()
+    gc.collect()
+    gc.disable()
+    try:
+        node = weakref.ref(Node())
+        assert node() is not None
+        settling.settle()
+        assert node() is None
+    finally:
+        gc.enable()
+
+
+def test_what_a_case_leaves_later_is_still_collected() -> None:
     gc.collect()
     Settling().settle()
     Node()

@@ -1,0 +1,58 @@
+"""Oracle values are checked in parts: none is lost, and a difference of any part counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conformance.model.records import OracleCheck, OracleValue
+from conformance.results.ledger import Ledger
+from conformance.runner import leg
+
+
+class Journal:
+    def __init__(self) -> None:
+        self.written: list[tuple[str, dict[str, Any]]] = []
+
+    def write(self, event: str, **fields: Any) -> None:
+        self.written.append((event, fields))
+
+
+class Rounds:
+    """As much of the rounds as the check needs."""
+
+    mode = "eager"
+
+    def __init__(self, values: int, processes: int) -> None:
+        self.ledger = Ledger()
+        self.ledger.oracle = {("add", "float32", index): f"digest {index}" for index in range(values)}
+        self.journal = Journal()
+        self.options = self
+        self._processes = processes
+
+    def processes(self, mode: str) -> int:
+        return self._processes
+
+
+@pytest.mark.parametrize(
+    ("values", "processes", "parts"), [(1001, 2, 2), (1001, 64, 6), (7, 4, 1), (400, 2, 2)]
+)
+def test_every_value_is_in_one_part(
+    monkeypatch: pytest.MonkeyPatch, values: int, processes: int, parts: int
+) -> None:
+    seen: list[list[OracleValue]] = []
+
+    def recheck(rounds: Any, events: list[OracleValue]) -> OracleCheck:
+        seen.append(events)
+        wrong = [event["digest"] for event in events if event["index"] == values - 1]
+        return {"checked": len(events), "differences": wrong}
+
+    monkeypatch.setattr(leg, "_recheck", recheck)
+    rounds: Any = Rounds(values, processes)
+    leg.check_oracle(rounds)
+    assert len(seen) == parts
+    assert sorted(event["index"] for part in seen for event in part) == list(range(values))
+    # The last value is in the last part.
+    fields = {"checked": values, "differences": [f"digest {values - 1}"]}
+    assert rounds.journal.written == [("oracle-check", fields)]
