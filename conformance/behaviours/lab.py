@@ -191,10 +191,10 @@ class Lab:
                 known = torch.as_tensor(plain)
                 actual = shown.value.parts[0]
                 closeness = shown.closeness or Closeness(0.0)
-                same = actual.shape == known.shape and _near(actual, known, closeness)
+                same = actual.shape == known.shape and self._is_near(actual, known, closeness)
             elif shown.closeness and isinstance(shown.value, (float, complex)):
                 plain = torch.tensor(shown.value)
-                same = _near(plain, torch.tensor(expected, dtype=plain.dtype), shown.closeness)
+                same = self._is_near(plain, torch.tensor(expected, dtype=plain.dtype), shown.closeness)
             else:
                 same = bool(shown.value == expected)
         if not same:
@@ -298,6 +298,9 @@ class Lab:
         """Return the warnings that :meth:`warns` judges; tests override it."""
         return caught
 
+    def _is_near(self, actual: torch.Tensor, expected: torch.Tensor, closeness: Closeness) -> bool:
+        return _near(actual, expected, closeness, self.target.precision if self.on_target else "ieee")
+
     def nothing_due(self, reason: str) -> None:
         """State why nothing may be due on this target; it counts only if nothing is observed at all."""
         self.idle = reason
@@ -315,14 +318,14 @@ def _names(types: Sequence[type[BaseException]]) -> str:
     return " or ".join(kind.__name__ for kind in types)
 
 
-def _near(actual: torch.Tensor, expected: torch.Tensor, closeness: Closeness) -> bool:
+def _near(actual: torch.Tensor, expected: torch.Tensor, closeness: Closeness, precision: str) -> bool:
     if closeness.roundings == 0.0 and not expected.is_floating_point() and not expected.is_complex():
         return bool((actual == expected.to(actual.dtype)).all())
     wide = torch.complex128 if actual.is_complex() or expected.is_complex() else torch.float64
     a, e = actual.to(wide), expected.to(wide)
     if closeness.roundings:
         e_like = e.to(actual.dtype) if actual.is_floating_point() or actual.is_complex() else e
-        allowed = closeness.tolerance(e_like, "ieee").floor
+        allowed = closeness.tolerance(e_like, precision).floor
     else:
         allowed = 0.0
         e = expected.to(actual.dtype).to(wide) if not expected.is_complex() or actual.is_complex() else e

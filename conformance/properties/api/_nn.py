@@ -50,3 +50,11 @@ ROUNDINGS = 32.0
 def near(lab: Lab, name: str, value: Any) -> None:
     """Show results of convolutions of whole numbers."""
     lab.close(name, value, roundings=ROUNDINGS, matrix=True)
+
+
+def agree_roughly(lab: Lab, left: torch.Tensor, right: torch.Tensor, *, times: float = 1.0) -> bool:
+    """Return whether two ways to one attention in float32 agree, within some ``times`` of the rounding of the
+    target's precision.
+    """
+    rtol, atol = (1e-2, 5e-3) if lab.target.precision == "tf32" else (times * 1e-4, times * 1e-5)
+    return torch.allclose(left, right, rtol=rtol, atol=atol)

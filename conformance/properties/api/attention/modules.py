@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._nn import gradients, whole
+from conformance.properties.api._nn import agree_roughly, gradients, whole
 
 
 def _soft(lab: Lab, module: Any) -> Any:
@@ -137,7 +137,7 @@ def masks_of_multihead_attention(lab: Lab) -> None:
         with torch.no_grad():
             fast = module(x, x, x, need_weights=False, **options)[0]
         lab.close(f"without gradients, {word}", fast, roundings=128, matrix=True)
-        lab.holds(f"both paths agree, {word}", torch.allclose(slow, fast, rtol=1e-4, atol=1e-5))
+        lab.holds(f"both paths agree, {word}", agree_roughly(lab, slow, fast))
     for sample in range(3):
         alone = module(
             x[sample : sample + 1],
@@ -150,7 +150,7 @@ def masks_of_multihead_attention(lab: Lab) -> None:
     cut = module(x[2:, :size], x[2:, :size], x[2:, :size])[0]
     lab.holds(
         "padding is as if it were not there",
-        torch.allclose(cut, module(x, x, x, key_padding_mask=padding)[0][2:, :size], rtol=1e-4, atol=1e-5),
+        agree_roughly(lab, cut, module(x, x, x, key_padding_mask=padding)[0][2:, :size]),
     )
 
 
@@ -278,7 +278,7 @@ def transformer_layers(lab: Lab) -> None:
                 with torch.no_grad():
                     fast = encoder.eval()(x.detach())
                 lab.close(f"fast: {word}", fast, roundings=256, matrix=True)
-                lab.holds(f"paths agree: {word}", torch.allclose(fast, y, rtol=1e-3, atol=1e-4))
+                lab.holds(f"paths agree: {word}", agree_roughly(lab, fast, y, times=10))
                 lab.close(f"decoder: {word}", decoder(x, memory), roundings=256, matrix=True)
                 lab.close(
                     f"without a batch: {word}",
@@ -329,7 +329,7 @@ def masks_of_transformers(lab: Lab) -> None:
         kept = ~options.get("src_key_padding_mask", torch.zeros_like(padding))
         lab.close(f"encoder, {word}", slow[kept], roundings=512, matrix=True)
         lab.close(f"fast, {word}", fast[kept], roundings=512, matrix=True)
-        lab.holds(f"paths agree, {word}", torch.allclose(slow[kept], fast[kept], rtol=1e-3, atol=1e-4))
+        lab.holds(f"paths agree, {word}", agree_roughly(lab, slow[kept], fast[kept], times=10))
         named = {
             {
                 "mask": "tgt_mask",

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
+from conformance.properties.api._nn import agree_roughly
 
 attend = F.scaled_dot_product_attention
 
@@ -51,7 +52,7 @@ def attention_by_its_definition(lab: Lab) -> None:
             lab.close(f"{word}, {shape}", y, roundings=64, matrix=True)
             lab.holds(
                 f"{word}, {shape}, is what it is by hand",
-                torch.allclose(y, _by_hand(q, k, v, added, scale), rtol=1e-4, atol=1e-5),
+                agree_roughly(lab, y, _by_hand(q, k, v, added, scale)),
             )
             push = lab.floats(*y.shape)
             lab.close(

@@ -324,11 +324,16 @@ def matrix_exponentials(lab: Lab) -> None:
             torch.linalg.matrix_exp(from_array(lab, numpy.diag(diagonal))),
             numpy.diag(numpy.exp(diagonal)),
             roundings=64.0,
+            matrix=True,
         )
         nil = numpy.triu(numpy.full((4, 4), scale), 1)
         expected = numpy.eye(4) + nil + nil @ nil / 2 + nil @ nil @ nil / 6
         lab.expect(
-            f"nilpotent of {scale}", torch.linalg.matrix_exp(from_array(lab, nil)), expected, roundings=64.0
+            f"nilpotent of {scale}",
+            torch.linalg.matrix_exp(from_array(lab, nil)),
+            expected,
+            roundings=64.0,
+            matrix=True,
         )
         if scale >= 0.1:
             lab.expect(
@@ -336,20 +341,28 @@ def matrix_exponentials(lab: Lab) -> None:
                 torch.linalg.matrix_exp(from_array(lab, nil + scale * numpy.eye(4))),
                 expected * math.exp(scale),
                 roundings=256.0,
+                matrix=True,
             )
         turn = scale * numpy.array([[0.0, -1], [1, 0]])
         rotation = numpy.array([[math.cos(scale), -math.sin(scale)], [math.sin(scale), math.cos(scale)]])
         lab.expect(
-            f"a turn by {scale}", torch.linalg.matrix_exp(from_array(lab, turn)), rotation, roundings=128.0
+            f"a turn by {scale}",
+            torch.linalg.matrix_exp(from_array(lab, turn)),
+            rotation,
+            roundings=128.0,
+            matrix=True,
         )
     batch = numpy.stack([numpy.triu(numpy.full((3, 3), s), 1) for s in (0.01, 0.5, 3.0, 0.0)])
     expected = numpy.eye(3) + batch + batch @ batch / 2
-    lab.expect("a batch", torch.linalg.matrix_exp(from_array(lab, batch)), expected, roundings=64.0)
+    lab.expect(
+        "a batch", torch.linalg.matrix_exp(from_array(lab, batch)), expected, roundings=64.0, matrix=True
+    )
     lab.expect(
         "two dimensions of batches",
         torch.matrix_exp(from_array(lab, batch.reshape(2, 2, 3, 3))),
         expected.reshape(2, 2, 3, 3),
         roundings=64.0,
+        matrix=True,
     )
     large = numpy.triu(numpy.full((40, 40), 0.0), 1)
     large[numpy.arange(39), numpy.arange(1, 40)] = 0.5
@@ -358,9 +371,10 @@ def matrix_exponentials(lab: Lab) -> None:
         torch.linalg.matrix_exp(from_array(lab, large))[0, :4],
         numpy.array([1.0, 0.5, 0.125, 0.125 / 6]),
         roundings=64.0,
+        matrix=True,
     )
     numbers = lab.floats(3, 2, 1, 1)
-    lab.close("1 by 1", torch.linalg.matrix_exp(numbers) - numbers.exp() + 1, roundings=16.0)
+    lab.close("1 by 1", torch.linalg.matrix_exp(numbers) - numbers.exp() + 1, roundings=16.0, matrix=True)
     lab.same(
         "nothing", [torch.linalg.matrix_exp(zero[:0, :0]), torch.linalg.matrix_exp(zero.expand(0, 4, 4))]
     )

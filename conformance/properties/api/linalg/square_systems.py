@@ -167,9 +167,13 @@ def lu_factorisations(lab: Lab) -> None:
                 and bool(((result[1] >= 1) & (result[1] <= max(rows, 1))).all()),
             )
             p, low, up = torch.lu_unpack(result[0], result[1])
-            lab.expect(f"{word} of {name} multiplied back", p @ low @ up, values(a), roundings=steps(4))
+            lab.expect(
+                f"{word} of {name} multiplied back", p @ low @ up, values(a), roundings=steps(4), matrix=True
+            )
         p, low, up = torch.linalg.lu(a)
-        lab.expect(f"linalg.lu of {name} multiplied back", p @ low @ up, values(a), roundings=steps(4))
+        lab.expect(
+            f"linalg.lu of {name} multiplied back", p @ low @ up, values(a), roundings=steps(4), matrix=True
+        )
         lab.same(f"shapes of {name}", (p.shape, low.shape, up.shape))
         lab.holds(
             f"L of {name} is lower, U upper",

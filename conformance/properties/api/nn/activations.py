@@ -83,7 +83,7 @@ def activations_in_place(lab: Lab) -> None:
                     roundings=128,
                 )
     overlap = lab.floats(1, 6).expand(6, 6)
-    for name, call in list(calls.items())[:4]:
+    for name, call in list(calls.items())[1:4]:  # relu may write twice what is the same
         lab.raises(f"{name} of overlapping memory", lambda: call(overlap), match="(?i)unsupported operation")
     for name, module in (("hardswish", nn.Hardswish(True)), ("silu", nn.SiLU(True)), ("mish", nn.Mish(True))):
         lab.raises(

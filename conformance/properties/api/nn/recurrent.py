@@ -42,31 +42,43 @@ def recurrent_modules(lab: Lab) -> None:
             x = lab.floats(5, 2, 3, requires_grad=True)
             y, last = module(x)
             word = f"{make.__name__} {options}"
-            lab.close(f"{word}: result", (y, last), roundings=256)
+            lab.close(f"{word}: result", (y, last), roundings=256, matrix=True)
             push = lab.floats(*y.shape)
             y.backward(push)
-            lab.close(f"{word}: gradients", (x.grad, gradients(module)), roundings=1024)
+            lab.close(f"{word}: gradients", (x.grad, gradients(module)), roundings=1024, matrix=True)
     for make in MODULES:
         module = _small(lab, make(3, 4))
         x = lab.floats(5, 2, 3)
         y, last = module(x)
         first: Any = copy.deepcopy(module)
         first.batch_first = True
-        lab.close(f"{make.__name__}: batch first", first(x.transpose(0, 1))[0].transpose(0, 1), roundings=256)
-        lab.close(f"{make.__name__}: without a batch", module(x[:, 0])[0], roundings=256)
+        lab.close(
+            f"{make.__name__}: batch first",
+            first(x.transpose(0, 1))[0].transpose(0, 1),
+            roundings=256,
+            matrix=True,
+        )
+        lab.close(f"{make.__name__}: without a batch", module(x[:, 0])[0], roundings=256, matrix=True)
         zeros = torch.zeros(1, 2, 4, device=lab.device)
         start = (zeros, zeros) if make is nn.LSTM else zeros
-        lab.close(f"{make.__name__}: a state of zeros is none", module(x, start)[0], roundings=256)
+        lab.close(
+            f"{make.__name__}: a state of zeros is none", module(x, start)[0], roundings=256, matrix=True
+        )
         half, state = module(x[:2])
         rest, _ = module(x[2:], state)
-        lab.close(f"{make.__name__}: in two parts", torch.cat((half, rest)), roundings=256)
-        lab.close(f"{make.__name__}: with gaps", module(lab.floats(5, 4, 6)[:, ::2, ::2])[0], roundings=256)
+        lab.close(f"{make.__name__}: in two parts", torch.cat((half, rest)), roundings=256, matrix=True)
+        lab.close(
+            f"{make.__name__}: with gaps",
+            module(lab.floats(5, 4, 6)[:, ::2, ::2])[0],
+            roundings=256,
+            matrix=True,
+        )
         lab.same(f"{make.__name__}: no samples", module(lab.floats(5, 0, 3))[0].shape)
     relu = whole(lab, nn.RNN(2, 2, nonlinearity="relu", bias=False), low=0, high=3)
     lab.same("relu of whole numbers", relu(lab.integers(3, 1, 2)))
     project = _small(lab, nn.LSTM(3, 4, proj_size=2, num_layers=2))
     y, (h, c) = project(lab.floats(5, 2, 3))
-    lab.close("projections", (y, h, c), roundings=256)
+    lab.close("projections", (y, h, c), roundings=256, matrix=True)
 
 
 @behaviour("nn", level="core", sees=("value",))
@@ -76,18 +88,18 @@ def recurrent_cells(lab: Lab) -> None:
         cell = _small(lab, make(3, 4))
         x = lab.floats(2, 3, requires_grad=True)
         result = cell(x)
-        lab.close(f"{make.__name__}: result", result, roundings=128)
+        lab.close(f"{make.__name__}: result", result, roundings=128, matrix=True)
         module = whole_module(3, 4).to(lab.device)
         values = {f"{name}_l0": value for name, value in cell.state_dict().items()}
         module.load_state_dict(values)
-        lab.close(f"{make.__name__}: the module's step", module(x[None])[0][0], roundings=128)
-        lab.close(f"{make.__name__}: another step", cell(x, result), roundings=128)
-        lab.close(f"{make.__name__}: without a batch", cell(x[0]), roundings=128)
+        lab.close(f"{make.__name__}: the module's step", module(x[None])[0][0], roundings=128, matrix=True)
+        lab.close(f"{make.__name__}: another step", cell(x, result), roundings=128, matrix=True)
+        lab.close(f"{make.__name__}: without a batch", cell(x[0]), roundings=128, matrix=True)
         total = result[0] if isinstance(result, tuple) else result
         total.sum().backward()
-        lab.close(f"{make.__name__}: gradients", (x.grad, gradients(cell)), roundings=512)
+        lab.close(f"{make.__name__}: gradients", (x.grad, gradients(cell)), roundings=512, matrix=True)
         bare = _small(lab, make(3, 4, bias=False))
-        lab.close(f"{make.__name__}: without bias", bare(x.detach()), roundings=128)
+        lab.close(f"{make.__name__}: without bias", bare(x.detach()), roundings=128, matrix=True)
         none = make(3, 0).to(lab.device)
         shown = none(x.detach())
         lab.same(f"{make.__name__}: a state of no elements", shown)
@@ -99,7 +111,7 @@ def recurrent_cells(lab: Lab) -> None:
     lab.close(
         "gradient of the output alone", torch.autograd.grad(h.sum(), x, retain_graph=True), roundings=512
     )
-    lab.close("gradient of the cell alone", torch.autograd.grad(c.sum(), x), roundings=512)
+    lab.close("gradient of the cell alone", torch.autograd.grad(c.sum(), x), roundings=512, matrix=True)
 
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
@@ -110,7 +122,9 @@ def recurrent_gradients_again(lab: Lab) -> None:
         x = lab.floats(4, 2, 2, requires_grad=True)
         y, _ = module(x)
         first = torch.autograd.grad(y.sum(), x, retain_graph=True)
-        lab.close(f"{make.__name__}: twice", (first, torch.autograd.grad(y.sum(), x)), roundings=1024)
+        lab.close(
+            f"{make.__name__}: twice", (first, torch.autograd.grad(y.sum(), x)), roundings=1024, matrix=True
+        )
         y, _ = module(x)
         (slope,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
         lab.close(
@@ -119,7 +133,7 @@ def recurrent_gradients_again(lab: Lab) -> None:
         x.grad = None
         for _ in range(2):
             module(x)[0].sum().backward()
-        lab.close(f"{make.__name__}: added up", x.grad, roundings=1024)
+        lab.close(f"{make.__name__}: added up", x.grad, roundings=1024, matrix=True)
 
 
 @behaviour("nn", level="core", sees=("value", "error"))
@@ -137,8 +151,8 @@ def packed_sequences_in_modules(lab: Lab) -> None:
             unpacked, sizes = rnn.pad_packed_sequence(out)
             word = f"{make.__name__} {options}"
             lab.same(f"{word}: lengths", sizes, host=True)
-            lab.close(f"{word}: padded again", unpacked, roundings=256)
-            lab.close(f"{word}: last states", last, roundings=256)
+            lab.close(f"{word}: padded again", unpacked, roundings=256, matrix=True)
+            lab.close(f"{word}: last states", last, roundings=256, matrix=True)
             for place, size in enumerate(lengths):
                 alone = module(padded[:size, place])[0]
                 lab.holds(
@@ -147,12 +161,12 @@ def packed_sequences_in_modules(lab: Lab) -> None:
                 )
             padded.grad = None
             unpacked.sum().backward()
-            lab.close(f"{word}: gradient", padded.grad, roundings=1024)
+            lab.close(f"{word}: gradient", padded.grad, roundings=1024, matrix=True)
             lab.holds(f"{word}: none of the padding", padded.grad[2:, 1].abs().max() == 0)
     start = lab.floats(1, 3, 3)
     gru = _small(lab, nn.GRU(2, 3))
     out, last = gru(packed, start)
-    lab.close("a start in the caller's order", (out.data, last), roundings=256)
+    lab.close("a start in the caller's order", (out.data, last), roundings=256, matrix=True)
     lab.raises(
         "an unsorted batch", lambda: rnn.pack_padded_sequence(padded, torch.tensor([2, 4, 3])), match="sorted"
     )
@@ -168,13 +182,15 @@ def dropout_in_recurrent_modules(lab: Lab) -> None:
         x = lab.floats(5, 2, 3)
         still: Any = copy.deepcopy(module)
         still.dropout = 0.0
-        lab.close(f"{make.__name__}: in eval mode there is none", module.eval()(x)[0], roundings=256)
-        lab.close(f"{make.__name__}: at zero", still(x)[0], roundings=256)
+        lab.close(
+            f"{make.__name__}: in eval mode there is none", module.eval()(x)[0], roundings=256, matrix=True
+        )
+        lab.close(f"{make.__name__}: at zero", still(x)[0], roundings=256, matrix=True)
         module.train()
         module.dropout = 1.0
         cut = module(x)[0]
-        lab.close(f"{make.__name__}: at one", cut, roundings=256)
-        lab.close(f"{make.__name__}: whatever the input", module(x * 2)[0], roundings=256)
+        lab.close(f"{make.__name__}: at one", cut, roundings=256, matrix=True)
+        lab.close(f"{make.__name__}: whatever the input", module(x * 2)[0], roundings=256, matrix=True)
         module.dropout = 0.5
         torch.manual_seed(3)
         first = module(x)[0]
@@ -277,23 +293,23 @@ def weights_of_recurrent_modules(lab: Lab) -> None:
     module: Any = _small(lab, nn.LSTM(2, 3, num_layers=2))
     x = lab.floats(4, 2, 2)
     y = module(x)[0]
-    lab.close("result", y, roundings=256)
+    lab.close("result", y, roundings=256, matrix=True)
     module.weight_hh_l0 = nn.Parameter(module.weight_hh_l1.detach().clone())
-    lab.close("a replaced weight counts", module(x)[0], roundings=256)
+    lab.close("a replaced weight counts", module(x)[0], roundings=256, matrix=True)
     module.weight_hh_l0 = module.weight_hh_l1
     shared = module(x)[0]
-    lab.close("a shared weight", shared, roundings=256)
+    lab.close("a shared weight", shared, roundings=256, matrix=True)
     lab.same("is listed once", [name for name, _ in module.named_parameters()])
     with torch.no_grad():
         module.weight_hh_l1.zero_()
-    lab.close("and changes both", module(x)[0], roundings=256)
+    lab.close("and changes both", module(x)[0], roundings=256, matrix=True)
     copied: Any = copy.deepcopy(module)
-    lab.close("a copy", copied(x)[0], roundings=256)
+    lab.close("a copy", copied(x)[0], roundings=256, matrix=True)
     with torch.no_grad():
         copied.bias_ih_l0.add_(1)
-    lab.close("is its own", module(x)[0], roundings=256)
+    lab.close("is its own", module(x)[0], roundings=256, matrix=True)
     moved = module.to("cpu").to(lab.device)
-    lab.close("to the host and back", moved(x)[0], roundings=256)
+    lab.close("to the host and back", moved(x)[0], roundings=256, matrix=True)
 
     class Partial(nn.LSTM):
         """Sets its sizes after its weights."""
@@ -305,4 +321,4 @@ def weights_of_recurrent_modules(lab: Lab) -> None:
     partial.load_state_dict(
         {name: value for name, value in module.state_dict().items() if name.endswith("l0")}
     )
-    lab.close("one that does not flatten", partial(x)[0], roundings=256)
+    lab.close("one that does not flatten", partial(x)[0], roundings=256, matrix=True)

@@ -55,10 +55,10 @@ def dropout_between_recurrent_layers(lab: Lab) -> None:
             f"{probability}: the copy draws too", (not torch.equal(second, third)) == (probability == 0.5)
         )
         if probability != 0.5:
-            lab.close(f"{probability}: value", first, roundings=512)
+            lab.close(f"{probability}: value", first, roundings=512, matrix=True)
         module.eval()
         shown = module(x)[0].detach()
-        lab.close(f"{probability}: evaluated", shown, roundings=512)
+        lab.close(f"{probability}: evaluated", shown, roundings=512, matrix=True)
         lab.holds(f"{probability}: evaluation draws nothing", torch.equal(shown, module(x)[0].detach()))
 
 
@@ -75,7 +75,7 @@ def states_of_projected_lstms(lab: Lab) -> None:
         cell = torch.zeros(number, 2, 20, device=lab.device)
         name = f"{layers} layers, both ways {both}"
         given, without = module(x, (hidden, cell))[0], module(x)[0]
-        lab.close(name, given.detach(), roundings=512)
+        lab.close(name, given.detach(), roundings=512, matrix=True)
         lab.holds(f"{name}: zeros if none are given", torch.equal(given, without))
         for word, wrong in {
             "a hidden state without projection": (cell, cell),
@@ -101,5 +101,5 @@ def lstms_without_projections_in_pickles(lab: Lab) -> None:
     old.__setstate__(pickle.loads(pickle.dumps(state)))
     lab.same("the projection", old.proj_size)
     result = old(x)[0]
-    lab.close("result", result.detach(), roundings=512)
+    lab.close("result", result.detach(), roundings=512, matrix=True)
     lab.holds("it is that of the module", torch.equal(result, due))

@@ -212,8 +212,8 @@ def pruned_modules(lab: Lab) -> None:
     scores = lab.put([[4.0, 2.0, 1.0, 3.0], [-3.0, -1.0, -2.0, -4.0]])
     prune.l1_unstructured(scored, "weight", amount=2, importance_scores=scores)
     lab.expect("by scores", scored.weight + 0, [[1.0, 2.0, 0.0, 4.0], [-4.0, 0.0, -2.0, -1.0]])
-    prune.ln_structured(scored, "weight", amount=1, n=1, dim=1)
-    lab.same("then a column", (scored.weight, scored.weight_mask))
+    prune.ln_structured(scored, "weight", amount=2, n=1, dim=1)  # the second and third, of one norm
+    lab.same("then two columns", (scored.weight, scored.weight_mask))
     image = whole(lab, nn.Conv2d(3, 1, 2))
     with torch.no_grad():
         image.weight.copy_(

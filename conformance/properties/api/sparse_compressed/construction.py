@@ -88,23 +88,28 @@ def compressed_factories(lab: Lab) -> None:
         lab.same(f"{name}: int32", [part.dtype for part in parts(narrow)])
         sized = call(heads, tails, given, sparse.shape, dtype=torch.float64)
         lab.same(f"{name}: size and dtype", [sized.shape, sized.dtype, sized.to_dense()])
+        # Wrong values of indices on the host: a device may find them in its kernels, by an assertion that
+        # ends its use.
+        first, last, held = heads.cpu(), tails.cpu(), given.cpu()
         lab.raises(
             f"{name}: heads that do not start at 0",
-            lambda: call(heads + 1, tails, given, check_invariants=True),
+            lambda: call(first + 1, last, held, check_invariants=True),
         )
         lab.raises(
             f"{name}: heads that fall",
-            lambda: call(lab.put([0, 3, 3]) * lab.put([1, 1, 0]), tails, given, check_invariants=True),
+            lambda: call(torch.tensor([0, 3, 0]), last, held, check_invariants=True),
         )
         lab.raises(
             f"{name}: indices of two dtypes",
             lambda: call(heads, tails.int(), given, check_invariants=True),
         )
         lab.raises(f"{name}: too few values", lambda: call(heads, tails, given[:2], check_invariants=True))
-        lab.raises(f"{name}: a negative place", lambda: call(heads, tails - 1, given, check_invariants=True))
+        lab.raises(f"{name}: a negative place", lambda: call(first, last - 1, held, check_invariants=True))
     lab.raises(
         "a place outside",
-        lambda: torch.sparse_csr_tensor(heads, tails, values, (2, 2), check_invariants=True),
+        lambda: torch.sparse_csr_tensor(
+            heads.cpu(), tails.cpu(), values.cpu(), (2, 2), check_invariants=True
+        ),
     )
     lab.raises(
         "floating indices",
