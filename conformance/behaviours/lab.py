@@ -78,6 +78,11 @@ class Lab:
         self.idle: str | None = None
         self._random = torch.Generator().manual_seed(seed)
 
+    @property
+    def other_float(self) -> torch.dtype:
+        """A floating dtype beside float32: float64, or float16 if the target does not declare that."""
+        return torch.float64 if self.target.declares("float64") else torch.float16
+
     # Inputs: the same numbers on both sides.
 
     def integers(

@@ -25,7 +25,8 @@ def both(lab: Lab, name: str, function: Callable[..., Any], *starts: torch.Tenso
         ends = list(result) if isinstance(result, (list, tuple)) else [result]
         grown = [leaf for leaf in leaves if leaf.requires_grad]
         # The sum of the squares of what a norm gives is constant: its gradient is rounding alone.
-        gradients = torch.autograd.grad(sum((end.double() ** 4).sum() for end in ends), grown)
+        wide = torch.float64 if lab.target.declares("float64") else torch.float32
+        gradients = torch.autograd.grad(sum((end.to(wide) ** 4).sum() for end in ends), grown)
         shown.append([[end.detach() for end in ends], list(gradients)])
     lab.close(name, shown[0], roundings=64)
     for part, number in (("results", 0), ("gradients", 1)):

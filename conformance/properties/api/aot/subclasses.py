@@ -48,7 +48,8 @@ def compare(
     """Show a traced function of subclasses, which must agree with eager."""
     shown = walk(functions.traced(function, **options), starts, written=written)
     due = walk(function, starts, written=written)
-    lab.same(name, shown)
+    # Strides of results are the device's; a trace has to keep to them.
+    lab.same(name, {part: value for part, value in shown.items() if part != "layouts"})
     for part, value in due.items():
         lab.holds(f"{name}: {part} as without tracing", alike(shown[part], value))
 
@@ -232,5 +233,5 @@ def aot_of_modules_with_subclasses(lab: Lab) -> None:
     for change in (lambda f: functions.compiled(f, dynamic=True, fullgraph=True), lambda f: f):
         result = change(lambda a: a * a)(Pair(numbers[0].t(), numbers[1].t()))
         results.append([parts(result), list(result.stride())])
-    lab.same("strides", results[0])
+    lab.same("of turned ones", results[0][0])
     lab.holds("strides as without tracing", alike(results[0], results[1]))

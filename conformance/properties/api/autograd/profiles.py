@@ -27,14 +27,14 @@ def profiles_of_operators(lab: Lab) -> None:
     names = ("aten::mm", "aten::mul", "aten::sum")
     with profile(activities=[ProfilerActivity.CPU]) as taken:
         for _ in range(3):
-            out = (x @ y) * 2
+            out = torch.mm(x, y) * 2
         loss = out.sum()
     # A device may call them for other operators too.
     for name, count, due in zip(names, _counts(taken, *names), (3, 3, 1), strict=True):
         lab.holds(f"each call of {name} is listed", count >= due)
     lab.same("value", loss.detach())
     with profile(activities=[ProfilerActivity.CPU]) as both:
-        again = (x @ y).sum()
+        again = torch.mm(x, y).sum()
         again.backward()
     nodes = [event for event in both.events() if event.name == "MmBackward0"]
     forward = [event for event in both.events() if event.name == "aten::mm" and event.sequence_nr >= 0]
@@ -45,7 +45,7 @@ def profiles_of_operators(lab: Lab) -> None:
     with profile(activities=[ProfilerActivity.CPU]) as nothing:
         pass
     lab.same("a profile of nothing", _counts(nothing, *names))
-    lab.same("afterwards", (x @ y).detach())
+    lab.same("afterwards", torch.mm(x, y).detach())
     table = taken.key_averages().table(sort_by="cpu_time_total", row_limit=5)
     lab.holds("a profile is shown as a table", "Name" in table and "CPU total" in table)
 

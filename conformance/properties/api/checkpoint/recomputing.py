@@ -273,7 +273,7 @@ def sequences_of_checkpoints(lab: Lab) -> None:
     model = lab.to(torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2)))
     out = checkpoint_sequential(model, 2, x.detach(), use_reentrant=False)
     out.sum().backward()
-    lab.close("a module's gradient", [p.grad for p in model.parameters()], roundings=64)
+    lab.close("a module's gradient", [p.grad for p in model.parameters()], roundings=64, matrix=True)
 
 
 @behaviour("checkpoint", sees=("value",))

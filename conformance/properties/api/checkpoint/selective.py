@@ -44,7 +44,7 @@ def kept_results(lab: Lab) -> None:
     x, y = lab.integers(4, 4, requires_grad=True), lab.integers(4, 4, requires_grad=True)
 
     def block(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return ((a @ b).relu() @ b).sin().cos() * 1
+        return torch.mm(torch.mm(a, b).relu(), b).sin().cos() * 1
 
     lab.close("plain", torch.autograd.grad(block(x, y).sum(), (x, y)), roundings=256, matrix=True)
     kept = {
@@ -89,12 +89,12 @@ def policies_with_state(lab: Lab) -> None:
     def contexts() -> Any:
         return create_selective_checkpoint_contexts(Policy())
 
-    out = checkpoint(lambda a: (a @ a) @ a, x, use_reentrant=False, context_fn=contexts)
+    out = checkpoint(lambda a: torch.mm(torch.mm(a, a), a), x, use_reentrant=False, context_fn=contexts)
     with _Counts() as counter:
         out.sum().backward()
     lab.same("gradient", x.grad)
     lab.same("asked", asked)
-    lab.same("products in backward", counter.counts["mm"])
+    lab.same("products in backward", counter.counts.get("mm", 0))
 
 
 @behaviour("checkpoint", sees=("value", "error"))

@@ -88,7 +88,7 @@ def scan_folds(lab: Lab) -> None:
     )
     last = scan(lambda c, x: (c + x, x - c), start[0], xs[:, 0], dim=-1)
     lab.same("over scalars, dimension -1", last)
-    counts = scan(lambda c, x: (c + 1, (c * 2).to(torch.float64)), lab.put(0), xs, dim=0)
+    counts = scan(lambda c, x: (c + 1, (c * 2).to(lab.other_float)), lab.put(0), xs, dim=0)
     lab.same("dtypes of carry and output apart from the input's", counts)
     lab.same("a single step", scan(step, start, xs[:1], dim=0))
 
@@ -256,7 +256,7 @@ def associative_scan_refuses(lab: Lab) -> None:
     lab.raises("a word", run(torch.add, xs, dim="0"), *ERRORS)
     lab.raises("another shape", run(lambda a, b: (a + b)[..., :1], xs), *ERRORS)
     lab.raises("no function", run(3, xs), *ERRORS)
-    lab.raises("a sparse tensor", run(torch.add, xs.to_sparse()), *ERRORS)
+    lab.raises("a sparse tensor", lambda: run(torch.add, xs.to_sparse())(), *ERRORS)
     lab.raises("no length", run(torch.add, xs[:0]), *ERRORS)
 
 

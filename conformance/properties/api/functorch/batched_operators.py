@@ -102,7 +102,7 @@ def batches_of_bounds(lab: Lab) -> None:
     mapped(lab, "where", lambda a, b: torch.where(a > b, a, b), x, y)
     mapped(lab, "threshold", lambda a: F.threshold(a, 0.5, 7.0), x)
     mapped(lab, "long", lambda a: a.to(torch.int64), x)
-    mapped(lab, "double", lambda a: a.double(), x)
+    mapped(lab, "another width", lambda a: a.to(lab.other_float), x)
     mapped(lab, "to a tensor's", lambda a, b: a.to(b), x, y.int())
     mapped(lab, "to the device", lambda a: a.to(lab.device), x)
     seen: list[Any] = []

@@ -31,7 +31,7 @@ def batches_of_engine_calls(lab: Lab) -> None:
     plain, kept = a.clone().requires_grad_(), a.clone().requires_grad_()
     loss(plain).backward()
     checkpoint(loss, kept, use_reentrant=False).backward()
-    lab.close("under checkpointing", kept.grad, roundings=256)
+    lab.close("under checkpointing", kept.grad, roundings=256, matrix=True)
     lab.holds("under checkpointing: as without", near(plain.grad, kept.grad))
     x = -lab.floats(3, low=0.5)
     with torch.autograd.set_detect_anomaly(True):
@@ -85,7 +85,7 @@ def batches_of_several_results(lab: Lab) -> None:
     lab.raises("None for what is mapped", lambda: vmap(lambda a: (a, a), out_dims=(0, None))(x), ValueError)  # type: ignore[arg-type]
     matrices = lab.floats(2, 3, 3) + 3 * torch.eye(3, device=lab.device)
     parts = vmap(torch.linalg.slogdet)(matrices)
-    lab.close("slogdet", tuple(parts), roundings=256)
+    lab.close("slogdet", tuple(parts), roundings=256, matrix=True)
     lab.holds("slogdet: as without", near(tuple(parts), tuple(torch.linalg.slogdet(matrices))))
     mixed = vmap(vmap(torch.matmul, in_dims=(None, 0)))(
         y := lab.integers(5, 2, 2, 2), v := lab.integers(5, 7, 2)

@@ -107,7 +107,7 @@ def per_sample_gradients_of_models(lab: Lab) -> None:
             for row in range(4)
         ]
         for key, value in each.items():
-            lab.close(f"{name}: {key}", value, roundings=2048)
+            lab.close(f"{name}: {key}", value, roundings=2048, matrix=True)
             due = torch.stack([single[key] for single in singles])
             lab.holds(f"{name}: {key} is the engine's", near(value, due))
 
@@ -134,14 +134,16 @@ def ensembles_that_train(lab: Lab) -> None:
     stacked, _ = stack_module_state(models)
     stacked = {name: value.detach() for name, value in stacked.items()}
     losses, weights = vmap(step)(stacked)
-    lab.close("losses", losses, roundings=256)
+    lab.close("losses", losses, roundings=256, matrix=True)
     for number, single in enumerate(models):
         gradients = by_the_engine(
             lambda p: F.nll_loss(functional_call(base, p, (points,)), labels), weights_of(single)
         )
         due = {name: value - 0.25 * gradients[name] for name, value in weights_of(single).items()}
         lab.holds(f"model {number}: the engine's step", near({k: v[number] for k, v in weights.items()}, due))
-        lab.close(f"model {number}: a step", {k: v[number] for k, v in weights.items()}, roundings=1024)
+        lab.close(
+            f"model {number}: a step", {k: v[number] for k, v in weights.items()}, roundings=1024, matrix=True
+        )
 
     for name, layer in {
         "dropout": nn.Dropout(),
@@ -180,7 +182,7 @@ def gradients_through_training(lab: Lab) -> None:
             nn.Conv2d(1, 2, 3, bias=False),
             nn.GroupNorm(2, 2),
             nn.Tanh(),
-            nn.MaxPool2d(2, 2),
+            nn.AvgPool2d(2, 2),  # kernels of the other one may have no second derivative
             nn.Flatten(),
             nn.Linear(8, 2),
         ),
@@ -226,7 +228,7 @@ def gradients_through_training(lab: Lab) -> None:
             ).mean()
 
         result = by_the_engine(whole, weights_of(model))
-        lab.close(f"{name}: gradients through steps", list(result.values()), roundings=8192)
+        lab.close(f"{name}: gradients through steps", list(result.values()), roundings=8192, matrix=True)
         lab.holds(f"{name}: the engine's", near(result, by_the_engine(singly, weights_of(model))))
 
 
@@ -249,7 +251,7 @@ def gradients_of_forces(lab: Lab) -> None:
     for word, jacobian in (("jacrev", jacrev), ("jacfwd", jacfwd)):
         slopes = vmap(jacobian(model))(radii).squeeze(-1)
         result = torch.autograd.grad(loss(model(radii), slopes), parameters)
-        lab.close(word, list(result), roundings=4096)
+        lab.close(word, list(result), roundings=4096, matrix=True)
         lab.holds(f"{word}: the engine's", near(list(result), list(due)))
 
 
@@ -278,7 +280,7 @@ def gradients_of_many_functions(lab: Lab) -> None:
         return vjp(lambda b: torch.log_softmax(b, -1), a)[1](weight)[0]
 
     result = vmap(pulled, (0, None))(starts, t)
-    lab.close("log_softmax in a batch", result, roundings=64)
+    lab.close("log_softmax in a batch", result, roundings=64, matrix=True)
     kept = starts.clone().requires_grad_()
     torch.log_softmax(kept, -1).backward(t.expand(4, 3))
     lab.holds("log_softmax in a batch: the engine's", near(result, kept.grad))

@@ -181,7 +181,7 @@ def dispatch_modes(lab: Lab) -> None:
     """
     x = lab.integers(3, 3, requires_grad=True)
     with Notes() as outer:
-        y = (x @ x).t()
+        y = torch.mm(x, x).t()
         zeros = torch.zeros(2, device=lab.device)
         with Notes() as inner:
             z = y * 2

@@ -396,4 +396,4 @@ def holders_of_tensors_pass(lab: Lab) -> None:
         for parameter in model.parameters():
             parameter.fill_(0.25)
         out, last = model(Held(lab.integers(5, 1, 4)))
-    lab.close("a recurrent module", [take(out), take(last)], roundings=64)
+    lab.close("a recurrent module", [take(out), take(last)], roundings=64, matrix=True)
