@@ -21,6 +21,7 @@ from conformance import torch_private
 from conformance.checking import trees
 from conformance.samples import extent
 from conformance.samples.cache import SubjectCache
+from conformance.samples.documented import documented
 from conformance.subjects.databases import Subject
 
 
@@ -267,7 +268,8 @@ def samples_of(subject: Subject, dtype: torch.dtype, requires_grad: bool = False
     seed = torch_private.seed_for("operator", subject.name, dtype_name(dtype))
 
     def make() -> Sequence[Any]:
-        return torch_private.sample_inputs(_pristine(subject), dtype, requires_grad=requires_grad, seed=seed)
+        made = torch_private.sample_inputs(_pristine(subject), dtype, requires_grad=requires_grad, seed=seed)
+        return documented(subject.name, made)
 
     return _cached(subject, ("samples", dtype_name(dtype), requires_grad), make)
 
@@ -281,7 +283,7 @@ def reference_samples_of(subject: Subject, dtype: torch.dtype) -> SampleSet:
     seed = torch_private.seed_for("reference", subject.name, dtype_name(dtype))
 
     def make() -> Sequence[Any]:
-        made = torch_private.reference_inputs(_pristine(subject), dtype, seed=seed)
+        made = documented(subject.name, torch_private.reference_inputs(_pristine(subject), dtype, seed=seed))
         return [one for one in made if trees.numel((one.input, one.args, one.kwargs)) <= REFERENCE_LARGEST]
 
     return _cached(subject, ("reference", dtype_name(dtype)), make)

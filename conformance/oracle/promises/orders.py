@@ -83,7 +83,7 @@ def _topk(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim]:
 
 
 def one_per_row(place: int) -> Promise:
-    """Return the promise of median, mode, kthvalue, …: the value is fixed, its index is any that holds it.
+    """Return the promise of median, kthvalue, …: the value is fixed, its index is any that holds it.
 
     ``place`` is that of the dimension among the arguments after the input.
     """
@@ -105,6 +105,21 @@ def _one_per_row(actual: Any, expected: Any, sample: Sample, dim: int) -> Iterab
     keepdim = indices.dim() == source.dim()
     places = indices if keepdim else indices.unsqueeze(dim)
     yield from _pointed_at(source, places, values if keepdim else values.unsqueeze(dim), dim)
+
+
+def mode(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim]:
+    """mode: of several values that appear most often any one, with an index that points at it."""
+    values, indices = actual
+    source = sample.input
+    if source.dim() == 0:
+        yield Claim("the values", values, expected[0], exact=True)
+        return
+    dim = int(_argument(sample, 0, "dim", -1))
+    keepdim = indices.dim() == source.dim()
+    got, want, places = (t if keepdim else t.unsqueeze(dim) for t in (values, expected[0], indices))
+    often, due = (source == got).sum(dim), (source == want).sum(dim)
+    yield Claim("how often the values appear", often, due, exact=True)
+    yield from _pointed_at(source, places, got, dim)
 
 
 def scan(actual: Any, expected: Any, sample: Sample) -> Iterable[Claim] | None:

@@ -10,7 +10,7 @@ PROMISES: dict[str, Promise] = {
     "argsort": orders.argsort,
     "topk": orders.topk,
     "kthvalue": orders.one_per_row(1),
-    "mode": orders.one_per_row(0),
+    "mode": orders.mode,
     "median": orders.one_per_row(0),
     "nanmedian": orders.one_per_row(0),
     "cummax": orders.scan,

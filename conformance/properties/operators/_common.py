@@ -61,6 +61,10 @@ def first_dtypes(target: Target, subject: Subject, among: Sequence[str], count: 
     return dtypes_of(target, subject, among)[:count]
 
 
+#: Indices of their samples repeat, with the same values: other values race (torch.nn.MaxUnpool2d).
+WRITES_TWICE = frozenset(f"nn.functional.max_unpool{d}d" for d in (1, 2, 3))
+
+
 def has_fixed_derivative(subject: Subject) -> bool:
     """Return whether derivatives are dense and the same everywhere.
 

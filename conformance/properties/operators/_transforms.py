@@ -22,6 +22,7 @@ from conformance.checking.tolerances import Tolerance, rule, unit_of
 from conformance.oracle import promises
 from conformance.oracle.spread import coarsest
 from conformance.properties.operators._common import (
+    WRITES_TWICE,
     differentiable,
     dtype_under_test,
     dtypes_of,
@@ -54,6 +55,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     """
     if getattr(subject.info, "is_factory_function", False) or not has_fixed_derivative(subject):
         return []
+    if subject.name in WRITES_TWICE:
+        return []
     return [] if subject.name in ABOUT_MEMORY else dtypes_of(target, subject, DTYPES)[:1]
 
 
@@ -65,6 +68,8 @@ def applies_reverse(target: Target, subject: Subject) -> Sequence[str]:
 def applies_forward(target: Target, subject: Subject) -> Sequence[str]:
     """Return one dtype of every operator with a forward mode and a backward."""
     if not subject.info.supports_forward_ad or not has_fixed_derivative(subject):
+        return []
+    if subject.name in WRITES_TWICE:
         return []
     return applies_reverse(target, subject)
 

@@ -1,9 +1,12 @@
-"""A hundred calls give the same results in any memory, keep none, and each looks at its own arguments."""
+"""Many calls, of several threads too, give the same results in any memory, keep none, and each looks at its
+own arguments.
+"""
 
 from __future__ import annotations
 
 import functools
 import itertools
+import threading
 from typing import Any
 
 import torch
@@ -39,6 +42,11 @@ _FRESH = 20
 _TRIED = 6
 #: Calls with larger tensors are not repeated so often.
 _LARGEST = 1024
+#: Threads that call at the same time, and calls of each: with the others a function is called 350 times.
+_THREADS = 2
+_OF_A_THREAD = 50
+#: Seconds that a thread waits for the others to start.
+_PATIENCE = 60.0
 #: Rounds that must all keep memory: a device may set up a table or a block of its allocator in one.
 _ROUNDS = 3
 
@@ -48,8 +56,8 @@ _ROUNDS = 3
     subject_kind="overload",
     statement=(
         "A hundred calls give the same results as one, in every form, whatever the memory held that they are "
-        "given, and leave none allocated; a call with other values after one of the same sizes gives its own "
-        "results."
+        "given, and so do calls of two threads at the same time; they leave no memory allocated; a call with "
+        "other values after one of the same sizes gives its own results."
     ),
     level="core",
     applies=functools.partial(dtypes, "overload-repeats"),
@@ -108,21 +116,64 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str) -> Non
         if form == FUNCTION and once is not None and run(target, overload.op, once).ok:
             failed_call(target, recorder, found.sample, first, f"one of {_CALLS} calls of the {form}")
         return  # if a single call fails too, another property says so
-    for number, row in enumerate(rows):
-        fetched = row.cpu()
-        # What adds up in no fixed order may differ in its last bits.
-        for call in [0, *(call for call in range(1, _CALLS) if not same_bits(fetched[call], fetched[0]))][:3]:
-            values = [row[call] if i == number else other for i, other in enumerate(parts)]
-            _one_call(target, recorder, found, values, f"call {call} of the {form}")
+    _same(target, recorder, found, rows, f"of the {form}")
     if form == FUNCTION:
+        _in_threads(target, recorder, found, copy)
         _keeps_no_memory(target, recorder, found, copy)
 
 
-def _one_call(
-    target: Target, recorder: Recorder, found: Answer, values: list[torch.Tensor], what: str
-) -> None:
-    on_device = [value.to(target.torch_device) for value in values]
-    agree(target, recorder, found, as_returned(found.plain, on_device), what)
+def _same(target: Target, recorder: Recorder, found: Answer, rows: list[torch.Tensor], what: str) -> None:
+    """Compare results that all should be the same: the first one, and two that differ from it."""
+    parts = trees.tensors(found.plain)
+    for number, row in enumerate(rows):
+        fetched = row.cpu()
+        # What adds up in no fixed order may differ in its last bits.
+        others = (call for call in range(1, len(fetched)) if not same_bits(fetched[call], fetched[0]))
+        for call in [0, *itertools.islice(others, 2)]:
+            values = [row[call] if i == number else other for i, other in enumerate(parts)]
+            on_device = [value.to(target.torch_device) for value in values]
+            agree(target, recorder, found, as_returned(found.plain, on_device), f"call {call} {what}")
+
+
+def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample) -> None:
+    """Make calls on the same arguments in several threads at the same time."""
+    parts = trees.tensors(found.plain)
+    rows = [
+        torch.empty((_THREADS * _OF_A_THREAD, *part.shape), dtype=part.dtype, device=target.torch_device)
+        for part in parts
+    ]
+    errors: list[Exception] = []
+    together = threading.Barrier(_THREADS, timeout=_PATIENCE)
+
+    def calls(first: int) -> None:
+        try:
+            together.wait()
+            with torch.no_grad():
+                for call in range(first, first + _OF_A_THREAD):
+                    results = trees.tensors(copy.call(found.subject.info.op))
+                    for row, result in zip(rows, results, strict=True):
+                        row[call].copy_(result)
+                if not target.is_cpu:
+                    target.synchronize()
+        except Exception as error:
+            errors.append(error)
+
+    def in_threads(_: Any) -> None:
+        starts = range(0, _THREADS * _OF_A_THREAD, _OF_A_THREAD)
+        threads = [threading.Thread(target=calls, args=(first,)) for first in starts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+
+    outcome = run(target, in_threads, Sample(found.sample.index, None))
+    what = f"of {_THREADS} threads at the same time"
+    if outcome.ok:
+        _same(target, recorder, found, rows, what)
+    else:
+        failed_call(target, recorder, found.sample, outcome, f"one of the calls {what}")
 
 
 def _keeps_no_memory(target: Target, recorder: Recorder, found: Answer, copy: Sample) -> None:

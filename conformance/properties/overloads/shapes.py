@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -14,7 +15,7 @@ from conformance.properties.operators._enlarged import Way, ways
 from conformance.properties.overloads._answers import Answer, answer, answers, dtypes, trusts_its_callers
 from conformance.properties.overloads._callers import SLOW, calls_of_callers
 from conformance.properties.overloads._changes import again, in_dimensions, reshaped, with_tensor
-from conformance.properties.overloads._forms import forms_of, hold
+from conformance.properties.overloads._forms import FUNCTION, forms_of, hold
 from conformance.properties.overloads._products import long_products
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample
@@ -30,6 +31,8 @@ _TENSORS = 4
 _RANKS = (4, 5, 6, 7)
 #: Behind a vector of 16, and above the sizes from which on kernels work in parts.
 _SIZES = (17, 257, 1025, 4097, 65_537)
+#: A size that each overload has in one of its dtypes, as a function alone.
+_LARGEST = (1 << 20) + 1
 #: How many times the last size a call has of which only some elements are returned.
 _DYNAMIC = 3
 #: Seconds that the CPU may take for a size, so that a larger one is tried.
@@ -49,7 +52,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="overload",
     statement=(
         "Scalars, four to seven dimensions, no elements, 17 to 65,537 elements, sums of 4,097 products and "
-        "batches of 513 give the CPU's results in every form."
+        "batches of 513 give the CPU's results in every form; so does a function of more than 2^20 elements."
     ),
     level="core",
     applies=applies,
@@ -62,7 +65,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     else:
         changes = _changes(target, subject, recorder)
     for changed in changes:
-        for form in forms_of(target, changed):
+        large = trees.numel(changed.sample.arguments) >= _LARGEST
+        for form in (FUNCTION,) if large else forms_of(target, changed):
             hold(target, recorder, changed, form)
     recorder.idle("the CPU takes the calls in no other shape")
 
@@ -77,7 +81,8 @@ def _changes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[A
     yield from long_products(known)
     if base_name(subject.name) in _UNIQUE:
         return
-    larger = next(filter(None, (list(_sizes(found)) for found in known[:_LIMIT])), [])
+    sizes = (*_SIZES, _LARGEST) if _has_the_largest(subject, recorder.id.dtype) else _SIZES
+    larger = next(filter(None, (list(_sizes(found, sizes)) for found in known[:_LIMIT])), [])
     yield from larger
     if larger and subject.name not in SLOW and torch.Tag.dynamic_output_shape in known[0].overload.op.tags:
         # Some elements give none in the result; of so many, enough do.
@@ -86,7 +91,16 @@ def _changes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[A
         if changed is not None:
             yield changed
     if larger and not _grows(known[0], larger[-1]) and subject.name not in SLOW:
-        yield from next(filter(None, (list(_sizes(found, growing=True)) for found in known)), [])
+        yield from next(filter(None, (list(_sizes(found, sizes, growing=True)) for found in known)), [])
+
+
+def _has_the_largest(subject: Subject, dtype: str) -> bool:
+    """Return whether this is the dtype in which an overload is called with most elements.
+
+    Which one it is follows from the name alone, so that all dtypes come about as often.
+    """
+    names = sorted(subject.info.dtypes)
+    return dtype == names[zlib.crc32(subject.name.encode()) % len(names)]
 
 
 def _grows(found: Answer, larger: Answer) -> bool:
@@ -142,12 +156,12 @@ def empty(found: Answer) -> Iterator[Answer]:
                 yield changed
 
 
-def _sizes(found: Answer, *, growing: bool = False) -> Iterator[Answer]:
+def _sizes(found: Answer, sizes: Sequence[int], *, growing: bool = False) -> Iterator[Answer]:
     """Yield the answers to larger calls; with ``growing`` only to those whose result is as large."""
     known: list[Way] = []
     new = (way for way in ways(found.subject, found.sample) if way.grows or not growing)
     share = max(t.numel() for t in found.sample.tensors()) // max(1, _elements(found)) if growing else 1
-    for size in _SIZES[: 3 if found.subject.name in SLOW else None]:
+    for size in sizes[: 3 if found.subject.name in SLOW else None]:
         sample = _grown(known, new, size * max(1, min(share, _MOST_SHARE)))
         if sample is None:
             return
@@ -156,7 +170,7 @@ def _sizes(found: Answer, *, growing: bool = False) -> Iterator[Answer]:
         if changed is None:
             return
         yield changed
-        if time.perf_counter() - started > 20 * _SECONDS:
+        if time.perf_counter() - started > (20 * _SECONDS if size < _SIZES[-1] else _SECONDS):
             return
 
 

@@ -20,6 +20,7 @@ from conformance.properties.overloads._answers import (
 )
 from conformance.properties.overloads._changes import again, arguments, mapped, seeded, with_tensor
 from conformance.properties.overloads._forms import forms_of, hold
+from conformance.samples.documented import NAN_IS_FREE
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
@@ -187,6 +188,8 @@ def _floating(
     values = _numbers(target, tensor.dtype)
     if _ROUNDS.match(base_name(found.subject.name)):
         values = [*_TIES, *values]
+    if base_name(found.subject.name) in NAN_IS_FREE:
+        values = [value for value in values if value == value]
     if moves(base_name(found.subject.name)):
         count = tensor.numel()
         for places in (range(len(values)), range(count - 1, max(-1, count - 1 - len(values)), -1)):

@@ -7,6 +7,8 @@ come from torch's own overload.
 from __future__ import annotations
 
 import dataclasses
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -229,6 +231,16 @@ def wrong_if(condition: Callable[[torch.Tensor], bool]) -> Break:
     return breaks
 
 
+@plant("overload-shapes", "sqrt", "float16", Kind.VALUE)
+def wrong_beyond_2_to_the_20(overload: Overload) -> dict[str, Any]:
+    def op(x: Any) -> Any:
+        result = overload.op(x)
+        result.view(-1)[1 << 20 :] += 1
+        return result
+
+    return {"op": op}
+
+
 @plant("overload-shapes", "add.Tensor", "float32", Kind.VALUE)
 def wrong_above_65536_elements(overload: Overload) -> dict[str, Any]:
     return wrong_if(lambda x: x.numel() > 65_536)(overload)
@@ -325,6 +337,32 @@ def the_result_of_the_call_before(overload: Overload) -> dict[str, Any]:
     def op(x: Any, y: Any) -> Any:
         result = overload.op(x, y)
         return kept.setdefault((result.shape, result.dtype), result).clone()
+
+    return {"op": op}
+
+
+@plant("overload-repeats", "relu", "float32", Kind.VALUE)
+def threads_share_the_memory_between_two_steps(overload: Overload) -> dict[str, Any]:
+    inside: set[int] = set()
+
+    def op(x: Any) -> Any:
+        me = threading.get_ident()
+        inside.add(me)
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.001)
+        result = overload.op(x) + (inside != {me})
+        inside.discard(me)
+        return result
+
+    return {"op": op}
+
+
+@plant("overload-repeats", "relu", "float32", Kind.EXCEPTION)
+def only_the_first_thread_may_call(overload: Overload) -> dict[str, Any]:
+    def op(x: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("the kernel belongs to another thread")
+        return overload.op(x)
 
     return {"op": op}
 

@@ -16,3 +16,24 @@ def test_kthvalue_finds_its_dimension_after_k() -> None:
         claims = PROMISES["kthvalue"](result, result, sample)
         assert claims is not None
         assert all(torch.equal(claim.actual, claim.expected) for claim in claims)
+
+
+def _holds(actual: tuple[torch.Tensor, torch.Tensor], sample: Sample) -> bool:
+    claims = PROMISES["mode"](actual, sample.call(torch.mode), sample)
+    assert claims is not None
+    return all(torch.equal(claim.actual, claim.expected) for claim in claims)
+
+
+def test_mode_is_any_of_the_values_that_appear_most_often() -> None:
+    values = torch.tensor([[3.0, 1.0, 3.0, 1.0, 2.0], [6.0, 6.0, 6.0, 4.0, 4.0]])
+    for keepdim in (False, True):
+        sample = Sample(0, values, (1, keepdim))
+
+        def result(row: float, place: int, keepdim: bool = keepdim) -> tuple[torch.Tensor, torch.Tensor]:
+            parts = torch.tensor([row, 6.0]), torch.tensor([place, 2])
+            return (parts[0].unsqueeze(1), parts[1].unsqueeze(1)) if keepdim else parts
+
+        assert _holds(result(1.0, 3), sample)
+        assert _holds(result(3.0, 0), sample)
+        assert not _holds(result(2.0, 4), sample)
+        assert not _holds(result(1.0, 2), sample)

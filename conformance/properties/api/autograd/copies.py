@@ -225,7 +225,7 @@ def gradients_at_special_points(lab: Lab) -> None:
         lab.same(f"{name} ends the graph", whole().requires_grad)
 
 
-@behaviour("autograd", sees=("value", "warning"))
+@behaviour("autograd", sees=("value",))
 def variance_and_mean(lab: Lab) -> None:
     """Gradients of var_mean and std_mean are those of their parts, of one part alone or both."""
     x = lab.integers(3, 4, requires_grad=True)

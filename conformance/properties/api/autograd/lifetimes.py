@@ -17,9 +17,7 @@ from conformance.behaviours.lab import Lab
 
 @contextlib.contextmanager
 def _collected_by_hand() -> Iterator[None]:
-    """Leave garbage to calls of gc.collect, so that those of the youngest generations are enough: a full
-    collection takes a fifth of a second in a process that has loaded torch.
-    """
+    """Leave garbage to calls of gc.collect, so that none goes unseen in between."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -60,7 +58,7 @@ def cycles_within_graphs(lab: Lab) -> None:
 
     leaves: list[torch.Tensor] = []
     out = through_a_list()
-    gc.collect(1)
+    gc.collect()
     out.backward(lab.put([1.0, 3.0]))
     lab.expect("a graph whose middle was in a cycle", leaves[0].grad, [[2.0, 6.0]])
 
@@ -89,7 +87,7 @@ def cycles_within_graphs(lab: Lab) -> None:
 
     for backward in (False, True):
         watch = own_result(backward)
-        gc.collect(1)
+        gc.collect()
         lab.holds(f"a context that holds its result is freed, backward {backward}", watch() is None)
 
     for name, custom in {"a Function": True, "an operator": False}.items():
@@ -116,7 +114,7 @@ def cycles_within_graphs(lab: Lab) -> None:
             lab.same(f"{what} that holds its node is called", len(calls))
             lab.holds(f"{what} lives with its graph", watch() is not None)
             del end
-            gc.collect(1)
+            gc.collect()
             lab.holds(f"{what} is freed with its graph", watch() is None)
 
 
@@ -142,7 +140,7 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
     part.relu_()
     kept = part.clone()
     del part
-    gc.collect(1)
+    gc.collect()
     kept.sum().backward()
     lab.expect("a changed view that only its result needs", x.grad, [[1.0, 0.0], [0.0, 0.0]])
     parent = lab.put([1.0, 2.0], requires_grad=True)
@@ -155,7 +153,7 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
 
     class Collects(Function):
         def __del__(self) -> None:
-            gc.collect(1)
+            gc.collect()
 
         @staticmethod
         def forward(ctx: Any, t: torch.Tensor) -> Any:
@@ -193,15 +191,15 @@ def metadata_of_nodes_is_freed(lab: Lab) -> None:
             first, watch = build(False)
             lab.same(f"first derivative, anomaly {anomaly}", first.detach())
             del first
-            gc.collect(1)
+            gc.collect()
             lab.holds(f"the token is freed, anomaly {anomaly}", watch() is None)
             first, watch = build(True)
             del first
-            gc.collect(1)
+            gc.collect()
             lab.holds(f"it is freed after a backward, anomaly {anomaly}", watch() is None)
     result: Any = _Same.apply(x * 2)
     node = result.grad_fn
     del result
-    gc.collect(1)
+    gc.collect()
     node.metadata["note"] = 1
     lab.same("metadata of a node whose result is gone", node.metadata["note"])
