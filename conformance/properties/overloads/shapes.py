@@ -20,6 +20,7 @@ from conformance.properties.overloads._products import long_products
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
+from conformance.subjects.overloads import Overload
 from conformance.target.target import Target
 
 _LIMIT = 2
@@ -99,7 +100,8 @@ def _has_the_largest(subject: Subject, dtype: str) -> bool:
 
     Which one it is follows from the name alone, so that all dtypes come about as often.
     """
-    names = sorted(subject.info.dtypes)
+    overload: Overload = subject.info
+    names = sorted(overload.dtypes)
     return dtype == names[zlib.crc32(subject.name.encode()) % len(names)]
 
 
