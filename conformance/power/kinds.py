@@ -71,7 +71,7 @@ KINDS: Mapping[str, str] = {
     "error-missing": "an error is swallowed",
     "error-type": "an error has another type",
     "generator-frozen": "the generator does not advance",
-    "generator-overlap": "the generator advances by one number too few",
+    "generator-overlap": "a draw begins with the second half of the draw before it",
 }
 
 #: Types and names of arguments that say how or where, not what.

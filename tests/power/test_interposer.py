@@ -415,14 +415,21 @@ def test_a_frozen_generator_draws_the_same_numbers_again(plant: Any) -> None:
     assert plant(fault("uniform_", "generator-frozen"), twice)[0]
 
 
-def test_an_overlapping_generator_draws_its_last_number_again(plant: Any) -> None:
-    def pair() -> tuple[float, float]:
-        return aten.uniform_(torch.empty(8))[-1].item(), aten.uniform_(torch.empty(8))[0].item()
+def test_an_overlapping_generator_draws_its_last_numbers_again(plant: Any) -> None:
+    def repeats() -> bool:
+        last, first = aten.uniform_(torch.empty(9)), aten.uniform_(torch.empty(9))
+        return torch.equal(last[4:], first[:5])
 
-    last, first = plant(fault("uniform_", "generator-overlap"), pair)[0]
-    assert last == first
-    last, first = pair()
-    assert last != first
+    assert plant(fault("uniform_", "generator-overlap"), repeats)[0]
+    assert not repeats()
+
+    def after_a_seed() -> tuple[torch.Tensor, torch.Tensor]:
+        torch.manual_seed(3)
+        first = aten.uniform_(torch.empty(9))
+        torch.manual_seed(3)
+        return first, aten.uniform_(torch.empty(9))
+
+    assert torch.equal(*plant(fault("uniform_", "generator-overlap"), after_a_seed)[0])
 
 
 def test_a_leak_keeps_memory_until_the_fault_ends(plant: Any) -> None:

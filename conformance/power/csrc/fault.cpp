@@ -209,9 +209,17 @@ at::Generator generator_of(const Stack& arguments, const std::vector<at::Tensor>
   return at::globalContext().defaultGenerator(results[0].device());
 }
 
-// What faults keep from call to call: results for "stale-result", memory for "leak".
+// A draw, and the generator's state behind it.
+struct Draw {
+  at::Tensor numbers;
+  at::Tensor state;
+};
+
+// What faults keep from call to call: results for "stale-result", memory for "leak", draws for
+// "generator-overlap".
 std::mutex g_kept_mutex;
 std::unordered_map<std::string, at::Tensor> g_stale;
+std::unordered_map<std::string, Draw> g_drawn;
 std::vector<at::Tensor> g_leaked;
 
 std::string signature(const at::Tensor& tensor) {
@@ -231,6 +239,30 @@ at::Tensor stale(const at::Tensor& fresh) {
   return copy;
 }
 
+at::Tensor state_of(at::Generator& generator) {
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.get_state();
+}
+
+// If the generator was where the last draw of that size left it, the draw begins with that one's second half.
+bool overlap(const at::Tensor& fresh, const at::Tensor& before, const at::Tensor& after) {
+  Draw now{fresh.clone(at::MemoryFormat::Contiguous).view(-1), after};
+  const int64_t count = (now.numbers.numel() + 1) / 2;
+  Draw last;
+  {
+    const std::lock_guard<std::mutex> lock(g_kept_mutex);
+    last = g_drawn[signature(fresh)];
+  }
+  const bool follows = last.numbers.defined() && at::equal(last.state, before);
+  if (follows) {
+    now.numbers.slice(0, 0, count).copy_(last.numbers.slice(0, last.numbers.numel() - count));
+    fresh.copy_(now.numbers.view(fresh.sizes()));
+  }
+  const std::lock_guard<std::mutex> lock(g_kept_mutex);
+  std::swap(g_drawn[signature(fresh)], now);
+  return follows;
+}
+
 }  // namespace
 
 Kind kind_named(const std::string& name) {
@@ -241,11 +273,13 @@ Kind kind_named(const std::string& name) {
 
 void forget() {
   std::unordered_map<std::string, at::Tensor> stale;
+  std::unordered_map<std::string, Draw> drawn;
   std::vector<at::Tensor> leaked;
   const std::lock_guard<std::mutex> lock(g_kept_mutex);
   stale.swap(g_stale);
+  drawn.swap(g_drawn);
   leaked.swap(g_leaked);
-  // Both die after the lock, which stands later on the stack.
+  // All die after the lock, which stands later on the stack.
 }
 
 Place::Place(const c10::OperatorHandle& handle) : op(handle) {
@@ -835,8 +869,7 @@ bool run_faulty(
   at::Tensor state;
   if (fault.kind == Kind::kGeneratorFrozen || fault.kind == Kind::kGeneratorOverlap) {
     generator = generator_of(arguments, tensors_of(arguments));
-    const std::lock_guard<std::mutex> lock(generator->mutex());
-    state = generator->get_state();
+    state = state_of(*generator);
   }
   kernel.call(stack);
   Stack results(stack->end() - static_cast<std::ptrdiff_t>(place.results), stack->end());
@@ -845,15 +878,13 @@ bool run_faulty(
   }
   ++*calls;
   if (generator) {
-    {
-      const std::lock_guard<std::mutex> lock(generator->mutex());
-      generator->set_state(state);
-    }
+    const at::Tensor after = state_of(*generator);
     if (fault.kind == Kind::kGeneratorOverlap) {
-      const at::Tensor result = results[fault.position].toTensor();
-      at::empty({result.numel() - 1}, result.options().dtype(at::kFloat)).uniform_(0, 1, generator);
+      return overlap(results[fault.position].toTensor(), state, after);
     }
-    return true;
+    const std::lock_guard<std::mutex> lock(generator->mutex());
+    generator->set_state(state);
+    return !at::equal(state, after);  // without a draw there is nothing to take back
   }
   if (is_about_writes(fault.kind)) {
     write_otherwise(fault, old, arguments[fault.position].toTensor());

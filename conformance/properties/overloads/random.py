@@ -7,6 +7,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 
@@ -21,7 +22,7 @@ from conformance.properties.operators._distributions import generators_restored
 from conformance.properties.operators._enlarged import ways
 from conformance.properties.overloads._answers import Answer, answers, calls_in, hidden_writes, with_writes
 from conformance.properties.overloads._changes import again, mapped
-from conformance.properties.overloads._forms import FUNCTION, IN_PLACE
+from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, OUT, forms_of, with_outs
 from conformance.samples.copies import to_host
 from conformance.subjects.databases import Subject
 from conformance.subjects.overloads import Overload
@@ -50,8 +51,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "overload-random",
     subject_kind="overload",
     statement=(
-        "After one seed an overload draws the same numbers again; a second draw gives others, and no more of "
-        "the first ones, shifted or not, than chance does."
+        "After one seed an overload draws the same numbers again, in every form; a second draw gives others, "
+        "and no more of the first ones, shifted or not, than chance does."
     ),
     level="core",
     applies=applies,
@@ -67,6 +68,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             overload: Overload = subject.info
             if target.capable("inplace") and (found.fits_in_place or _also_writes_noise(overload)):
                 _draws(target, recorder, found, IN_PLACE)
+            if OUT in forms_of(target, found):
+                _draws(target, recorder, found, OUT)
 
 
 def _calls(target: Target, subject: Subject, recorder: Recorder) -> Iterator[Answer]:
@@ -90,18 +93,23 @@ def _draws(target: Target, recorder: Recorder, found: Answer, form: str) -> None
     copy = copy_in(target, recorder, found.sample)
     if copy is None:
         return
-    op = found.subject.info.op if form == FUNCTION else found.subject.info.in_place
+    op = _form(found.subject.info, form)
     drawn: list[list[torch.Tensor]] = []
     for seed in (_SEED, None, _SEED, None):
         if seed is not None:
             torch.manual_seed(seed)
         given = mapped(copy, torch.Tensor.clone)
+        if form == OUT:
+            parts = zip(found.overload.outs, trees.tensors(found.plain), strict=True)
+            outs = {name: torch.zeros_like(part, device=target.torch_device) for name, part in parts}
+            given = with_outs(found.overload.out, given, outs)
         outcome = run(target, op, given)
         if not outcome.ok:
             failed_call(target, recorder, found.sample, outcome, f"the {form}")
             return
-        own = found.overload.op if form == FUNCTION else found.overload.in_place
-        value = with_writes(own, given, outcome.value)
+        value = (
+            outcome.value if form == OUT else with_writes(_form(found.overload, form), given, outcome.value)
+        )
         drawn.append([on_host(tensor) for tensor in trees.tensors(value)])
     index = found.sample.index
     for first, second, words in ((0, 2, "first"), (1, 3, "second")):
@@ -120,6 +128,10 @@ def _draws(target: Target, recorder: Recorder, found: Answer, form: str) -> None
             shift, met = repeated
             text = f"the second draw repeats {met} elements of the first one, shifted by {shift} elements."
         fact(recorder, repeated is None, Kind.STATE, text, sample=index)
+
+
+def _form(overload: Overload, form: str) -> Any:
+    return {FUNCTION: overload.op, IN_PLACE: overload.in_place, OUT: overload.out}[form]
 
 
 def _equal(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
