@@ -18,7 +18,7 @@ from conformance.model.vocabulary import LEVELS
 from conformance.plan import selection
 from conformance.plan.levels.detection import Detection, Power
 from conformance.plan.request import Request
-from conformance.power import campaign, catalogue, historical, page, sample, score
+from conformance.power import campaign, catalogue, historical, page, redundancy, sample, score
 from conformance.power.faults import Fault
 from conformance.power.learning import learn, reach
 from conformance.power.pool import Pool
@@ -61,6 +61,9 @@ def main() -> int:
     )
     parser.add_argument(
         "--page", type=Path, metavar="FILE", help="write the score as a page of documentation"
+    )
+    parser.add_argument(
+        "--properties", action="store_true", help="also ask which properties the score needs; for the page"
     )
     parser.add_argument(
         "--write-sample", action="store_true", help="write the sample anew from what this run killed"
@@ -123,7 +126,12 @@ def _run(options: argparse.Namespace) -> int:
         names = "\n".join([learned.digest, *map(str, mutants)])
         digest = hashlib.sha256(names.encode()).hexdigest()
         journal = campaign.Journal(folder / "outcomes.jsonl", digest)
-        outcomes = campaign.run(pool, mutants, reach(learned, mutants, MOST).results, journal)
+        results = reach(learned, mutants, MOST).results
+        outcomes = campaign.run(pool, mutants, results, journal)
+        standings = None
+        if options.properties:
+            properties = {redundancy.property_of(lesson.result) for lesson in learned.lessons}
+            standings = redundancy.standings(pool, properties, outcomes, results)
     finally:
         pool.close()
     tallies = score.count(outcomes, learned, calls)
@@ -148,7 +156,9 @@ def _run(options: argparse.Namespace) -> int:
             f"mutants of {len(learned.places())} places against {len(learned.lessons)} results"
         )
         taken = score.within(outcomes, learned, calls, learned.taken_at("core"))
-        options.page.write_text(page.markdown(title, tallies, outcomes, calls, within["core"], taken))
+        options.page.write_text(
+            page.markdown(title, tallies, outcomes, calls, within["core"], taken, standings)
+        )
     record = {kind: dataclasses.asdict(tally) for kind, tally in tallies.items()}
     (folder / "score.json").write_text(json.dumps({"digest": digest, "kinds": record}, indent=1) + "\n")
     print(score.text(tallies))

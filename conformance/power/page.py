@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from conformance.model.vocabulary import LEVELS
-from conformance.power import excuses, historical, planters
+from conformance.power import excuses, historical, planters, redundancy
 from conformance.power.campaign import Fate, Outcome
 from conformance.power.faults import Fault
+from conformance.power.redundancy import Standing
 from conformance.power.score import Tally
 from conformance.power.seers import SEES
 
@@ -19,9 +20,11 @@ def markdown(
     calls: Mapping[tuple[str, str], Set[str]],
     core: Tally,
     taken: Tally,
+    standings: Iterable[Standing] | None = None,
 ) -> str:
     """Return the page; ``calls`` is what was learned of each place, ``core`` counts those that core calls,
-    and ``taken`` those of the overloads that core takes.
+    and ``taken`` those of the overloads that core takes; ``standings`` are those of the properties, if the
+    run asked for them.
     """
     everything = tallies["all"]
     lines = [
@@ -61,6 +64,8 @@ def markdown(
     outcomes = list(outcomes)
     left = [outcome for outcome in outcomes if outcome.fate != Fate.KILLED.value]
     lines += ["", *_reported(outcomes), "", *_places(left, calls), "", *_survivors(left, calls)]
+    if standings is not None:
+        lines += ["", *redundancy.page(standings)]
     return "\n".join(lines) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -43,6 +44,11 @@ _COUNTS = re.compile(
     r"|trace|dot|vdot|mv|mm|bmm|addmm|addmv|addr|baddbmm|addbmm|linalg_cross|sort|topk|kthvalue|median|nanmedian"
     r"|mode|isin|searchsorted|bucketize|equal|count_nonzero|unique\w*|_unique2?|\w*max_pool\dd_with_indices"
     r"|index_(add|reduce|put)|scatter\w*|put|masked_scatter|diff|hash_tensor)$"
+)
+#: Overloads of floats that add up or multiply the elements of an argument.
+_SUMS = re.compile(
+    r"(sum|nansum|cumsum|prod|cumprod|mean|trace|dot|vdot|mv|mm|bmm|addmm|addmv|addr|baddbmm|addbmm|renorm"
+    r"|index_add|scatter_add|scatter|index_put|put)$"
 )
 #: Overloads that round to integers: a half goes to the even one, as IEEE 754 says.
 _ROUNDS = re.compile(r"round|fake_quantize|_quantize")
@@ -102,6 +108,7 @@ def with_special_values(target: Target, found: Answer) -> Iterator[Answer]:
                 yield from _small_everywhere(target, found)
         if tensor.is_floating_point():
             yield from _floating(target, found, place, tensor, pointwise)
+            yield from _small_beside_ones(target, found, place)
         elif tensor.is_complex() and moves(base_name(found.subject.name)):
             values = _numbers(target, tensor.dtype.to_real())
             parts = torch.view_as_real(tensor.detach().clone(memory_format=torch.contiguous_format))
@@ -153,11 +160,18 @@ def _neighbours(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _the_same_everywhere(found: Answer, tensor: torch.Tensor) -> Iterator[Answer]:
-    """Yield the answers to calls whose first tensor is all 0, or all 1: many functions return those."""
+    """Yield the answers to calls whose first tensor is all 0, or all 1, and of pointwise ones all infinity or
+    NaN: many functions return those.
+    """
     if trusts_its_callers(found.subject) or found.rule.name == "factorisation":
         return
-    for value in (0, 1):
-        yield from _some(again(found, with_tensor(found.sample, 0, torch.full_like(tensor, value))))
+    values = [0.0, 1.0]
+    if tensor.is_floating_point() and torch.Tag.pointwise in found.overload.op.tags:
+        values += [math.inf] if base_name(found.subject.name) in NAN_IS_FREE else [math.inf, math.nan]
+    for value in values:
+        changed = again(found, with_tensor(found.sample, 0, torch.full_like(tensor, value)))
+        if changed is not None and (math.isfinite(value) or _is_floating(changed)):
+            yield changed
 
 
 def _small_everywhere(target: Target, found: Answer) -> Iterator[Answer]:
@@ -171,7 +185,7 @@ def _small_everywhere(target: Target, found: Answer) -> Iterator[Answer]:
     values = [(-0.0, -0.0)] if signs_zeros(base_name(found.subject.name)) else []
     if target.precision != "flush-denormals":
         small = float(torch.finfo(first.dtype).tiny) / 8
-        values += [(small, small), (small, 1.0)]
+        values += [(small, small), (small, 1.0), (small, 0.0)]
     for value, others in values:
 
         def filled(tensor: torch.Tensor, value: float = value, others: float = others) -> torch.Tensor:
@@ -180,6 +194,28 @@ def _small_everywhere(target: Target, found: Answer) -> Iterator[Answer]:
             return torch.full_like(tensor, value if tensor is first else others)
 
         yield from _some(again(found, mapped(found.sample, filled)))
+
+
+def _small_beside_ones(target: Target, found: Answer, place: int) -> Iterator[Answer]:
+    """Yield the answers to a sum or a product of one argument's subnormal numbers and of ones, without what
+    else is added up.
+    """
+    name = base_name(found.subject.name)
+    if target.precision != "ieee" or not _SUMS.match(name):
+        return
+    tensors = found.sample.tensors()
+    small = float(torch.finfo(tensors[place].dtype).tiny) / 64
+
+    def filled(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        if tensor is not tensors[place]:
+            return torch.full_like(tensor, 0.0 if tensor is tensors[0] and "add" in name else 1.0)
+        if "prod" in name:
+            return seeded(torch.ones_like(tensor), (tensor.numel() // 2,), (small,))
+        return torch.full_like(tensor, small)
+
+    yield from _some(again(found, mapped(found.sample, filled)))
 
 
 def _floating(
