@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -51,7 +52,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         return
     x = made.value
     for what, (compute, due) in _statements().items():
-        outcome = do(target, recorder, what, lambda compute=compute: compute(x))
+        outcome = do(target, recorder, what, functools.partial(compute, x))
         if outcome.ok:
             text = f"{what} of {COUNT} elements gives {outcome.value}, expected {due}."
             fact(recorder, outcome.value == due, Kind.VALUE, text)
