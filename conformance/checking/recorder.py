@@ -15,6 +15,10 @@ MAX_NOTES = 20
 CHECKED_NOTHING = "checked nothing: "
 
 
+class Enough(BaseException):
+    """Ends a property at the first deviation, if that is all that is asked."""
+
+
 class Recorder:
     """Collects the observations of one property about one subject in one dtype.
 
@@ -28,6 +32,8 @@ class Recorder:
         self.about_emptiness = about_emptiness
         #: Capabilities that the property needs and the target does not declare.
         self.lacking: tuple[str, ...] = ()
+        #: Whether the first deviation raises :class:`Enough`; those of trials do when they are absorbed.
+        self.first_only = False
         self._started = time.perf_counter()
         self._comparisons = 0
         self._empty_comparisons = 0
@@ -78,6 +84,8 @@ class Recorder:
             self._failures.append(
                 Failure(kind, message[:MAX_MESSAGE], None if sample is None else int(sample))
             )
+        if self.first_only:
+            raise Enough
 
     def note(self, text: str) -> None:
         """Record something worth reading that is not a deviation (e.g. a dtype that works although

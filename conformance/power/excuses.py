@@ -17,7 +17,7 @@ from conformance.oracle import promises
 from conformance.power import kinds
 from conformance.power.campaign import Fate
 from conformance.power.faults import Fault
-from conformance.properties.overloads import errors, shapes, values
+from conformance.properties.overloads import errors, layouts, shapes, values
 from conformance.properties.overloads._answers import Answer, answer, signs_zeros, trusts_its_callers
 from conformance.properties.overloads._callers import calls_of_callers
 from conformance.properties.overloads._changes import again, backwards, in_dimensions, mapped, with_tensor
@@ -89,6 +89,8 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return "the CPU takes no empty tensor in any call that the suite can make, or returns nothing"
     if fault.kind == "int-53-bits" and not _takes(subject, fault.dtype, functools.partial(_has_int64, fault)):
         return "no call that the suite can make has an int64 tensor there, and a result that holds its digits"
+    if fault.kind in OF_LAYOUTS and subject.name in layouts.UNSAFE_STRIDES:
+        return "torch's own kernel reads strided arguments beyond their memory, and its callers pass none"
     if fault.kind in OF_LAYOUTS and not _takes(subject, fault.dtype, functools.partial(_can_be_laid, fault)):
         return "every tensor that the CPU takes there has one element"
     if fault.kind == "int-53-bits" and not _takes(subject, fault.dtype, functools.partial(_is_exact, fault)):
@@ -158,8 +160,17 @@ def _in_rank(rank: int, found: Answer) -> bool:
 
 def _argument(fault: Fault, found: Answer) -> torch.Tensor | None:
     given = [found.sample.input, *found.sample.args]
-    there = given[fault.position] if fault.position < len(given) else None
+    if fault.position < len(given):
+        there = given[fault.position]
+    else:
+        there = found.sample.kwargs.get(found.overload.op._schema.arguments[fault.position].name)
     return there if isinstance(there, torch.Tensor) else None
+
+
+def _is_unknown(fault: Fault, found: Answer) -> bool:
+    """Return whether a call leaves the argument out, so that it says nothing about it."""
+    name = found.overload.op._schema.arguments[fault.position].name
+    return fault.position > len(found.sample.args) and name not in found.sample.kwargs
 
 
 def _has_int64(fault: Fault, found: Answer) -> bool:
@@ -172,7 +183,7 @@ def _has_int64(fault: Fault, found: Answer) -> bool:
 def _can_be_laid(fault: Fault, found: Answer) -> bool:
     there = _argument(fault, found)
     if there is None:
-        return fault.position >= 1 + len(found.sample.args)  # it is given by name, or left out
+        return _is_unknown(fault, found)
     return there.numel() > 1 or not trusts_its_callers(found.subject)
 
 
@@ -279,7 +290,7 @@ def _several(fault: Fault, found: Answer) -> bool:
 def _can_have_channels(fault: Fault, found: Answer) -> bool:
     there = _argument(fault, found)
     if there is None:
-        return fault.position >= 1 + len(found.sample.args)  # it is given by name, or left out
+        return _is_unknown(fault, found)
     if there.dim() in (4, 5):
         return True
     if trusts_its_callers(found.subject):

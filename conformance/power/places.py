@@ -16,8 +16,10 @@ _NAMESPACES = ("aten::",)
 NO_PLACES: Mapping[str, str] = {
     r"_test_|_foobar|_make_dep_token": "torch's own tests and traces",
     r"\w*_for_cpu|fbgemm_|_dyn_quant_|_saturate_weight|_weight_int8pack|choose_qparams": "CPU libraries",
-    r"quantized_(gru|lstm)|_empty_(affine|per_channel)|_make_per_|quantize_per_tensor(_dynamic|\.tensor)"
+    r"quantized_(gru|lstm)|_empty_(affine|per_channel)|_make_per_|quantize_per_(tensor|channel)"
     r"|dequantize|_fake_quantize_learnable|_fused_moving_avg_obs": "quantized tensors, a layout of its own",
+    r"_efficientzerotensor": "tensors without memory",
+    r"_fused_sdp_choice": "chooses a kernel and computes nothing",
     r"\w*_overrideable": "only for a backend that has no convolution",
     r"_nested|_jagged|_padded_dense|_transform_bias_rescale|_native_multi_head|_transformer_encoder": (
         "nested tensors"
@@ -29,10 +31,16 @@ NO_PLACES: Mapping[str, str] = {
 }
 
 
+#: What torch's own ``copy_`` calls, and its fallback to the CPU.
+_OF_COPY = frozenset({"aten::_copy_from", "aten::_copy_from_and_resize"})
+
+
 def places(key: str) -> list[str]:
     """Return the overloads with a kernel under a dispatch key, sorted, without :data:`NO_PLACES`."""
     names = (name for name in torch._C._dispatch_get_all_op_names() if name.startswith(_NAMESPACES))
-    held = (name for name in names if torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+    held = {name for name in names if torch._C._dispatch_has_kernel_for_dispatch_key(name, key)}
+    if "aten::copy_" in held:
+        held -= _OF_COPY  # torch calls them for devices without that
     return sorted(name for name in held if no_place(name) is None)
 
 

@@ -163,9 +163,11 @@ class Worker:
         counts = [0, 0]
         planter = next(one for one in self.planters if fault.anywhere() in one.possible)
         planter.arm(fault)
+        self._executor.first_only = True
         try:
             yield counts
         finally:
+            self._executor.first_only = False
             count = planter.disarm()
             counts[:] = count.met, count.effects
 

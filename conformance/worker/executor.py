@@ -12,7 +12,7 @@ from typing import cast
 from conformance.checking import refusal
 from conformance.checking.invocation import is_answer, report_error
 from conformance.checking.property import Property
-from conformance.checking.recorder import MAX_MESSAGE, Recorder
+from conformance.checking.recorder import MAX_MESSAGE, Enough, Recorder
 from conformance.device import probe, process_state
 from conformance.model.records import Row
 from conformance.model.verdicts import CaseId, Failure, Kind, Result, ResultId, Verdict, seed_of
@@ -67,6 +67,8 @@ class Executor:
         self.repeats = repeats
         #: Whether a runner drives this process: then no user can interrupt it, and who does is the backend.
         self.driven = driven
+        #: Whether a result ends at its first failure, for those who only ask whether there is one.
+        self.first_only = False
         #: The last result, even if the device was unusable after it.
         self.last: Result | None = None
         self._subjects: dict[str, dict[str, catalogue.Subject]] = {}
@@ -133,7 +135,12 @@ class Executor:
         try:
             with evidence.observed(self.target, entry, subject, recorder):
                 process_state.seed(seed, self.target)
-                entry.check(self.target, subject, recorder)
+                recorder.first_only = self.first_only
+                try:
+                    with contextlib.suppress(Enough):
+                        entry.check(self.target, subject, recorder)
+                finally:
+                    recorder.first_only = False
         except DeviceUnusable:
             raise
         except KeyboardInterrupt as error:

@@ -72,18 +72,24 @@ def hold(
     laid: Laid | None = None,
     *,
     into: Layout | None = None,
-) -> None:
-    """Make a call in a form on the target and compare everything it did with the CPU's answer.
+) -> bool:
+    """Make a call in a form on the target, compare everything it did with the CPU's answer, and return
+    whether the CPU takes the call in that form.
 
     ``laid`` gives one argument another layout; ``into`` is the layout of what the form writes besides. What a
     call does not write must stay as it was, the memory around what it writes included. No document describes
     single overloads, so that nothing is a failure that the CPU does not keep to itself.
     """
+    refused = False
 
     def attempt_form(on: Target, scratch: Recorder, overload: Overload) -> None:
-        _Attempt(on, scratch, found, overload, form, laid, into).run()
+        nonlocal refused
+        one = _Attempt(on, scratch, found, overload, form, laid, into)
+        one.run()
+        refused |= one.refused
 
     held(target, recorder, found, attempt_form, lambda: accepts(found, form, laid, into))
+    return not refused
 
 
 def held(
@@ -137,6 +143,7 @@ class _Attempt:
             self.what += f" with {self.laid.word} for tensor {self.laid.place}"
         if self.form == IN_PLACE and self.found.in_place is not None:
             self.found = self.found.in_place
+        self.refused = False
         self.placed: list[Placed] = []
         self.written: set[int] = set(self.found.written)
 
@@ -164,6 +171,7 @@ class _Attempt:
             if accepts(found, form, self.laid, self.into):
                 failed_call(self.target, self.recorder, found.sample, outcome, self.what)
             else:
+                self.refused = True
                 self.recorder.idle("the CPU refuses the call in that form")
             return
         value = outcome.value if form != FUNCTION else with_writes(found.overload.op, given, outcome.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -17,6 +18,7 @@ from conformance.properties.overloads._layouts import (
     LAYOUTS,
     Layout,
     alike,
+    at_offset,
     channels_last_at_offset,
     expanded,
 )
@@ -26,11 +28,11 @@ from conformance.target.target import Target
 
 _LIMIT = 3
 #: Tensors of a call that are laid out in turn.
-_TENSORS = 6
+_TENSORS = 16
 
 
-#: torch's own kernels read strided arguments beyond their memory, and end the process.
-_UNSAFE_STRIDES = frozenset({"_weight_norm_interface", "_weight_norm_interface_backward"})
+#: torch's own kernels read strided arguments beyond their memory, and end the process: offsets are tried.
+UNSAFE_STRIDES = frozenset({"_weight_norm_interface", "_weight_norm_interface_backward"})
 #: torch's own kernels write bytes beside a strided out= of theirs, and end the process.
 _UNSAFE = ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "upsample_bilinear2d", "upsample_bicubic2d")
 
@@ -38,7 +40,7 @@ _UNSAFE = ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "upsample_biline
 _CHANNELS_LAST = "channels_last at an offset"
 
 #: Combinations of a form, a layout and the place of the tensor that has it (None: what is written). Each is
-#: held in the first call that can have it: more calls would say the same at twice the time.
+#: held in the first call that can have it and that the CPU takes so: more would say the same.
 Tried = set[tuple[str, str, int | None]]
 
 #: Overloads that write to the places that an argument names.
@@ -47,7 +49,7 @@ _WRITES_PLACES = re.compile(r"index_(copy|put)|scatter|put|max_unpool")
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    names = [] if subject.name in _UNSAFE_STRIDES else dtypes("overload-layouts", target, subject)
+    names = dtypes("overload-layouts", target, subject)
     return [name for name in names if name != "uint8"] if subject.name.startswith(_UNSAFE) else names
 
 
@@ -69,6 +71,10 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     told: dict[str, Tried] = {}
     for found in answers(target, subject, recorder, _LIMIT):
         recorder.idle("no tensor of the calls can have another layout")
+        if subject.name in UNSAFE_STRIDES:
+            for place, form in itertools.product(range(len(found.sample.tensors())), forms_of(target, found)):
+                hold(target, recorder, found, form, Laid(at_offset, "a storage offset", place))
+            continue
         _in_every_layout(target, recorder, found, tried)
         for values, telling in _telling(found):
             _in_every_layout(target, recorder, telling, told.setdefault(values, set()))
@@ -85,12 +91,12 @@ def _in_every_layout(target: Target, recorder: Recorder, found: Answer, tried: T
             for place in fitting[word]:
                 if (form, word, place) in tried:
                     continue
-                tried.add((form, word, place))
-                hold(target, recorder, found, form, Laid(layout, word, place))
-            if form != FUNCTION and (form, word, None) not in tried:
-                if written[word]:
-                    tried.add((form, word, None))
-                hold(target, recorder, found, form, into=layout)
+                if hold(target, recorder, found, form, Laid(layout, word, place)):
+                    tried.add((form, word, place))
+            if form == FUNCTION or (form, word, None) in tried:
+                continue
+            if hold(target, recorder, found, form, into=layout) and written[word]:
+                tried.add((form, word, None))
 
 
 def _fitting(layout: Layout, tensors: Sequence[torch.Tensor]) -> list[int]:
@@ -104,9 +110,10 @@ def _with_one_row_expanded(target: Target, recorder: Recorder, found: Answer, tr
         if repeated is None:
             continue
         for form in forms_of(target, repeated):
-            if (form, place) != (IN_PLACE, 0) and (form, "expanded", place) not in tried:
+            if (form, place) == (IN_PLACE, 0) or (form, "expanded", place) in tried:
+                continue
+            if hold(target, recorder, repeated, form, Laid(expanded, "one row expanded", place)):
                 tried.add((form, "expanded", place))
-                hold(target, recorder, repeated, form, Laid(expanded, "one row expanded", place))
 
 
 def _telling(found: Answer) -> Iterator[tuple[str, Answer]]:
@@ -143,9 +150,10 @@ def _in_four_dimensions(target: Target, recorder: Recorder, found: Answer, tried
         return
     for form in forms_of(target, deeper):
         for place, tensor in enumerate(deeper.sample.tensors()[:_TENSORS]):
-            if tensor.dim() == 4 and (form, _CHANNELS_LAST, place) not in tried:
+            if tensor.dim() != 4 or (form, _CHANNELS_LAST, place) in tried:
+                continue
+            if hold(target, recorder, deeper, form, Laid(channels_last_at_offset, _CHANNELS_LAST, place)):
                 tried.add((form, _CHANNELS_LAST, place))
-                hold(target, recorder, deeper, form, Laid(channels_last_at_offset, _CHANNELS_LAST, place))
 
 
 def _rows_alike(found: Answer, place: int) -> Answer | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,14 @@ from conformance.checking.recorder import Recorder
 from conformance.properties.operators._enlarged import Way, ways
 from conformance.properties.overloads._answers import Answer, answer, answers, dtypes, trusts_its_callers
 from conformance.properties.overloads._callers import SLOW, calls_of_callers
-from conformance.properties.overloads._changes import again, in_dimensions, reshaped, with_tensor
+from conformance.properties.overloads._changes import (
+    again,
+    arguments,
+    in_dimensions,
+    reshaped,
+    with_argument,
+    with_tensor,
+)
 from conformance.properties.overloads._forms import FUNCTION, forms_of, hold
 from conformance.properties.overloads._products import long_products
 from conformance.samples.kernels import base_name
@@ -39,6 +47,9 @@ _DYNAMIC = 3
 #: Seconds that the CPU may take for a size, so that a larger one is tried.
 _SECONDS = 0.02
 _WAYS = 2
+#: Arguments that are a number of elements, or of rows of a matrix.
+_OF_MATRICES = frozenset({"n", "m", "row", "col"})
+_NUMBERS = _OF_MATRICES | {"steps", "bins", "size", "minlength", "window_length"}
 #: They write to places that must differ, and in a larger call they would not.
 _UNIQUE = frozenset({"scatter", "index_copy", "put", "index_put"})
 
@@ -80,6 +91,7 @@ def _changes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[A
         yield from scalars(found)
         yield from empty(found)
     yield from long_products(known)
+    yield from next(filter(None, (list(_in_numbers(found)) for found in known[:_LIMIT])), [])
     if base_name(subject.name) in _UNIQUE:
         return
     sizes = (*_SIZES, _LARGEST) if _has_the_largest(subject, recorder.id.dtype) else _SIZES
@@ -103,6 +115,22 @@ def _has_the_largest(subject: Subject, dtype: str) -> bool:
     overload: Overload = subject.info
     names = sorted(overload.dtypes)
     return dtype == names[zlib.crc32(subject.name.encode()) % len(names)]
+
+
+def _in_numbers(found: Answer) -> Iterator[Answer]:
+    """Yield the answers to calls with other numbers for the sizes that their arguments name: of steps, bins,
+    rows.
+    """
+    for argument, value in arguments(found):
+        if str(argument.type) not in ("int", "Optional[int]") or argument.name not in _NUMBERS:
+            continue
+        if value is None:
+            continue
+        for size in _SIZES:
+            number = math.isqrt(size) + 1 if argument.name in _OF_MATRICES else size
+            changed = again(found, with_argument(found, argument.name, number))
+            if changed is not None:
+                yield changed
 
 
 def _grows(found: Answer, larger: Answer) -> bool:

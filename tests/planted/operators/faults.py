@@ -458,6 +458,80 @@ def argument_overwritten_by_the_backward(info: Any) -> None:
     _wrap(info, change)
 
 
+def _changing_gradients(info: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Let the backward see changed gradients of its result."""
+
+    def wrap(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            found = op(*args, **kwargs)
+            if found.requires_grad:
+                found.register_hook(change)
+            return found
+
+        return call
+
+    _wrap(info, wrap)
+
+
+@plant("gradient-uses", "sin", "float64", Kind.VALUE)
+def strided_gradient_read_as_dense(info: Any) -> None:
+    def read(gradient: torch.Tensor) -> torch.Tensor:
+        if gradient.is_contiguous() or 0 in gradient.stride():
+            return gradient
+        return gradient.as_strided(gradient.shape, torch.empty(gradient.shape).stride())
+
+    _changing_gradients(info, read)
+
+
+@plant("gradient-uses", "cos", "float64", Kind.VALUE)
+def expanded_gradient_taken_for_none(info: Any) -> None:
+    _changing_gradients(info, lambda gradient: gradient * 0 if 0 in gradient.stride() else gradient)
+
+
+@plant("gradient-uses", "mul", "float64", Kind.VALUE)
+def gradient_of_one_input_doubled(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(x: Any, y: Any, **kwargs: Any) -> Any:
+            found = op(x, y, **kwargs)
+            alone = isinstance(y, torch.Tensor) and x.requires_grad != y.requires_grad
+            return _steeper(found) if alone else found
+
+        return call
+
+    _wrap(info, change)
+
+
+@plant("gradient-uses", "exp", "float64", Kind.VALUE)
+def second_use_of_an_input_has_no_gradient(info: Any) -> None:
+    used: list[Any] = []
+
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(x: Any, **kwargs: Any) -> Any:
+            again = any(one is x for one in used)
+            used.append(x)
+            return op(x, **kwargs) + (0 if not again else op(x.detach()) - op(x))
+
+        return call
+
+    _wrap(info, change)
+
+
+class _OnlyTogether(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *results: torch.Tensor) -> Any:
+        ctx.set_materialize_grads(False)
+        return tuple(one.clone() for one in results)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return gradients if gradients[0] is not None else tuple(None for _ in gradients)
+
+
+@plant("gradient-uses", "var_mean", "float64", Kind.VALUE)
+def gradient_of_a_second_result_alone_lost(info: Any) -> None:
+    _wrap(info, lambda op: lambda *a, **k: _OnlyTogether.apply(*op(*a, **k)))
+
+
 @plant("reduction", "sum", "float32", Kind.METADATA)
 def keepdim_ignored(info: Any) -> None:
     _wrap(info, lambda op: lambda *a, keepdim=False, **k: op(*a, **k))

@@ -118,3 +118,14 @@ def test_empty_calls_of_what_trusts_its_callers_are_those_that_operators_make() 
     # A padding refuses what is empty; a batch norm of no batch still has statistics.
     assert reason("reflection_pad2d_backward", "empty-input") is not None
     assert reason("native_batch_norm", "empty-input") is None
+
+
+def test_strides_that_torch_s_own_kernel_cannot_read_are_excused() -> None:
+    assert reason("_weight_norm_interface", "strides-ignored") is not None
+    assert reason("_weight_norm_interface", "offset-ignored") is None
+    assert reason("_weight_norm_interface", "strides-ignored", fate=SURVIVED) is None
+
+
+def test_an_argument_that_is_given_by_name_is_looked_at() -> None:
+    assert reason("_fused_adagrad_", "grad-strided", position=10) is not None  # found_inf, one element
+    assert reason("_fused_adagrad_", "offset-ignored", position=10) is None

@@ -14,7 +14,9 @@ from conformance.errors import UsageError
 from conformance.model.verdicts import Kind, Result, ResultId, Verdict
 from conformance.plan.plan import Case
 from conformance.properties.registry import find
+from conformance.subjects.databases import Subject
 from conformance.target.file import load
+from conformance.target.target import Target
 from conformance.worker import executor
 from conformance.worker.executor import Executor
 
@@ -110,3 +112,21 @@ def test_another_word_for_a_capability_is_refused(tmp_path: Path) -> None:
     file.write_text('schema = 1\nname = "mine"\ndevice = "cpu"\n[capabilities]\nviews = "no"\n')
     with pytest.raises(UsageError, match="capability views is 'no'; it must be true, false or \"crashes\""):
         load(str(file))
+
+
+@pytest.mark.parametrize("first_only", [False, True])
+def test_a_result_can_end_at_its_first_failure(monkeypatch: pytest.MonkeyPatch, first_only: bool) -> None:
+    def check(target: Target, subject: Subject, recorder: Recorder) -> None:
+        trial = recorder.trial()
+        fails(trial, 1)
+        recorder.absorb(trial)
+        recorder.fail(Kind.STATE, "another")
+        raise ValueError
+
+    entry = dataclasses.replace(find("operator", "value"), check=check)
+    monkeypatch.setattr(executor, "find_property", lambda kind, name: entry)
+    asked = Executor(load("cpu").target("eager"))
+    asked.first_only = first_only
+    (result,) = asked.run(Case("operator", "value", "add", ("float32",)))
+    assert result.verdict is (Verdict.FAIL if first_only else Verdict.ERROR)
+    assert result.failure_count == (1 if first_only else 3)

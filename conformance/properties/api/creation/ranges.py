@@ -221,6 +221,11 @@ def window_functions(lab: Lab) -> None:
             shape = numpy.kaiser(size, beta)
             result = torch.kaiser_window(size, periodic=False, beta=beta, **where)
             lab.expect(f"kaiser of {size}, {beta}", result, shape, roundings=256)
+    for size in (300, 5_000, 70_000):
+        shape = numpy.kaiser(size + 1, 12.0)[:-1]
+        for options in ((), (True,)):
+            result = torch.kaiser_window(size, *options, **where)
+            lab.expect(f"kaiser of {size}, {options}", result, shape, roundings=4096)
     for call in (torch.hann_window, torch.hamming_window, torch.blackman_window, torch.bartlett_window):
         lab.expect(f"{call.__name__} of nothing", call(0, **where), torch.zeros(0))
         lab.expect(f"{call.__name__} of one", call(1, **where), [1.0])
