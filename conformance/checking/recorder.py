@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Set
 
 from conformance.model.messages import message_shape
 from conformance.model.verdicts import Failure, Kind, Placement, Result, ResultId, Verdict, plain
@@ -122,6 +123,19 @@ class Recorder:
         """Return an empty recorder of the same result, for observations that may not count."""
         other = Recorder(self.id, seed=self.seed, about_emptiness=self.about_emptiness)
         other.lacking = self.lacking
+        return other
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of the deviations so far."""
+        return frozenset(failure.kind for failure in self._failures)
+
+    def only(self, kinds: Set[Kind]) -> Recorder:
+        """Return a trial with this one's deviations of some kinds alone, and none of its comparisons."""
+        other = self.trial()
+        for failure in self._failures:
+            if failure.kind in kinds:
+                other.fail(failure.kind, failure.message, sample=failure.sample)
         return other
 
     def absorb(self, other: Recorder) -> None:

@@ -50,6 +50,8 @@ _SYMMETRIC = re.compile(
     r"(add|mul|multiply|eq|ne|not_equal|maximum|minimum|fmax|fmin|gcd|lcm|hypot|logaddexp2?|logical_(and|or|xor)"
     r"|bitwise_(and|or|xor)|mse_loss|smooth_l1_loss|huber_loss|dot|equal)$"
 )
+#: The same of the two tensors behind the first one, which the form in place writes.
+_SYMMETRIC_BEHIND = re.compile("addcmul$")
 #: Calls of a place that are looked at, and dtypes if the mutant names none.
 _CALLS = 6
 _DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
@@ -67,8 +69,9 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
     moved = values.moves(base) or signs_zeros(base.rstrip("_"))
     if fault.kind == "signed-zero-lost" and not moved:
         return "no document promises the sign of a zero that is computed"
-    if fault.kind == "swapped-arguments" and _SYMMETRIC.match(base.rstrip("_")):
-        return "torch documents the operator as the same with its first two tensors exchanged"
+    symmetric = _SYMMETRIC if fault.position == 0 else _SYMMETRIC_BEHIND
+    if fault.kind == "swapped-arguments" and symmetric.match(base.rstrip("_")):
+        return "torch documents the operator as the same with the two tensors exchanged"
     subject = subject_of(fault.place)
     if subject is not None and fault.kind in kinds.OF_REFUSALS and not _is_refused_ever(subject, fault.place):
         return "the CPU refuses no wrong call that the suite can make, and no document asks a device to"

@@ -55,6 +55,10 @@ def _can_be_given(overload: Overload, found: Answer) -> bool:
     return all(isinstance(part, torch.Tensor) and part.layout is torch.strided for part in parts)
 
 
+#: Kinds of facts that are the same whatever the values are.
+_INDEPENDENT = frozenset({Kind.ALIASING, Kind.STATE})
+
+
 @dataclasses.dataclass
 class Laid:
     """A layout for one argument of a call: the tensor's number, and a word for messages."""
@@ -117,6 +121,7 @@ def held(
         if twin.failed:
             recorder.idle("the CPU does not keep to it itself")
             recorder.note(f"the CPU does not keep to this itself: {twin.first_failure[:200]}")
+            recorder.absorb(trial.only(_INDEPENDENT - twin.kinds))
             return
         if not reproducible(found):
             recorder.idle("the CPU's result depends on what its memory held before")
@@ -178,6 +183,7 @@ class _Attempt:
         good = self._agrees(value, f"the result of {self.what}")
         if form == FUNCTION:
             self._is_new(outcome.value, given)
+            self._is_what_it_wrote(outcome.value, given)
         if form == IN_PLACE:
             self._fact(outcome.value is given.input, Kind.ALIASING, "returns another tensor than its input")
             if good:
@@ -202,6 +208,19 @@ class _Attempt:
         for value in trees.tensors(returned):
             shared = value.numel() and any(torch_private.shares_memory(value, one) for one in given.tensors())
             self._fact(not shared, Kind.ALIASING, "returns the memory of an argument")
+
+    def _is_what_it_wrote(self, returned: Any, given: Sample) -> None:
+        """Check that what the schema calls a written argument is that argument."""
+        schema = self.found.overload.op._schema
+        values = [given.input, *given.args]
+        parts = [returned] if len(schema.returns) == 1 else list(returned or ())
+        for one, part in zip(schema.returns, parts, strict=False):
+            if one.alias_info is None or not one.alias_info.is_write or not isinstance(part, torch.Tensor):
+                continue
+            for argument, value in zip(schema.arguments, values, strict=False):
+                info = argument.alias_info
+                if info is not None and info.after_set == one.alias_info.after_set:
+                    self._fact(part is value, Kind.ALIASING, "returns another tensor than it wrote")
 
     def _inside(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor in the layout of what is written."""

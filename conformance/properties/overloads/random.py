@@ -23,6 +23,8 @@ from conformance.properties.operators._enlarged import ways
 from conformance.properties.overloads._answers import Answer, answers, calls_in, hidden_writes, with_writes
 from conformance.properties.overloads._changes import again, mapped
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, OUT, forms_of, with_outs
+from conformance.properties.overloads._layouts import at_offset
+from conformance.properties.overloads._memory import keeps_no_memory
 from conformance.samples.copies import to_host
 from conformance.subjects.databases import Subject
 from conformance.subjects.overloads import Overload
@@ -52,7 +54,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="overload",
     statement=(
         "After one seed an overload draws the same numbers again, in every form; a second draw gives others, "
-        "and no more of the first ones, shifted or not, than chance does."
+        "and no more of the first ones, shifted or not, than chance does; no call keeps memory or changes "
+        "what lies beside."
     ),
     level="core",
     applies=applies,
@@ -99,6 +102,9 @@ def _draws(target: Target, recorder: Recorder, found: Answer, form: str) -> None
         if seed is not None:
             torch.manual_seed(seed)
         given = mapped(copy, torch.Tensor.clone)
+        inside = at_offset(given.input) if form == IN_PLACE else None
+        if inside is not None:
+            given = given.replace(input=inside.view)
         if form == OUT:
             parts = zip(found.overload.outs, trees.tensors(found.plain), strict=True)
             outs = {name: torch.zeros_like(part, device=target.torch_device) for name, part in parts}
@@ -107,10 +113,15 @@ def _draws(target: Target, recorder: Recorder, found: Answer, form: str) -> None
         if not outcome.ok:
             failed_call(target, recorder, found.sample, outcome, f"the {form}")
             return
+        if inside is not None:
+            text = f"the {form} has changed memory beside the tensor that it was given."
+            fact(recorder, inside.kept(whole=False), Kind.STATE, text, sample=found.sample.index)
         value = (
             outcome.value if form == OUT else with_writes(_form(found.overload, form), given, outcome.value)
         )
         drawn.append([on_host(tensor) for tensor in trees.tensors(value)])
+    if form == FUNCTION:
+        keeps_no_memory(target, recorder, op, copy)
     index = found.sample.index
     for first, second, words in ((0, 2, "first"), (1, 3, "second")):
         same = _equal(drawn[first], drawn[second])

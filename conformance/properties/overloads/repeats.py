@@ -12,11 +12,9 @@ from typing import Any
 import torch
 
 from conformance.checking import trees
-from conformance.checking.compare import fact, same_bits
+from conformance.checking.compare import same_bits
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
-from conformance.device import memory
-from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import copy_in, failed_call, run
 from conformance.properties.overloads._answers import (
     Answer,
@@ -28,7 +26,7 @@ from conformance.properties.overloads._answers import (
 )
 from conformance.properties.overloads._changes import again, backwards, mapped
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, OUT, as_returned, forms_of, with_outs
-from conformance.properties.overloads._memory import FILLERS, leave_behind
+from conformance.properties.overloads._memory import FILLERS, keeps_no_memory, leave_behind
 from conformance.samples.kernels import is_view
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
@@ -47,8 +45,6 @@ _THREADS = 2
 _OF_A_THREAD = 50
 #: Seconds that a thread waits for the others to start.
 _PATIENCE = 60.0
-#: Rounds that must all keep memory: a device may set up a table or a block of its allocator in one.
-_ROUNDS = 3
 
 
 @register(
@@ -80,7 +76,11 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _repeat(target: Target, recorder: Recorder, found: Answer, form: str) -> None:
     """Make calls one after the other and compare their results, fetched together."""
     copy = copy_in(target, recorder, found.sample)
-    if copy is None or (found.written and form != IN_PLACE):
+    if copy is None:
+        return
+    if found.written and form != IN_PLACE:
+        if form == FUNCTION:
+            keeps_no_memory(target, recorder, found.subject.info.op, copy)
         return
     if form == IN_PLACE and is_view(found.overload.op):
         return  # it changes sizes and strides, and no memory that could be compared
@@ -119,7 +119,7 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str) -> Non
     _same(target, recorder, found, rows, f"of the {form}")
     if form == FUNCTION:
         _in_threads(target, recorder, found, copy)
-        _keeps_no_memory(target, recorder, found, copy)
+        keeps_no_memory(target, recorder, found.subject.info.op, copy)
 
 
 def _same(target: Target, recorder: Recorder, found: Answer, rows: list[torch.Tensor], what: str) -> None:
@@ -174,26 +174,6 @@ def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample)
         _same(target, recorder, found, rows, what)
     else:
         failed_call(target, recorder, found.sample, outcome, f"one of the calls {what}")
-
-
-def _keeps_no_memory(target: Target, recorder: Recorder, found: Answer, copy: Sample) -> None:
-    if not any(t.numel() for t in trees.tensors(found.plain)):
-        return
-    allocated = memory.allocated(target)
-    if allocated is None:
-        return
-
-    def calls(_: Any) -> None:
-        for _ in range(_CALLS // 2):
-            copy.call(found.subject.info.op)
-
-    counts = [allocated()]
-    for _ in range(_ROUNDS):
-        run(target, calls, Sample(found.sample.index, None))
-        counts.append(allocated())
-    kept = min(after - before for before, after in itertools.pairwise(counts))
-    text = f"every {_CALLS // 2} calls have kept {kept} bytes of the device's memory or more."
-    fact(recorder, kept <= 0, Kind.STATE, text, sample=found.sample.index)
 
 
 def _others(target: Target, recorder: Recorder, found: Answer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 import zlib
@@ -37,6 +38,8 @@ _TO_GROW = 8
 #: A call grows to so many times the size that its result is to have, at most.
 _MOST_SHARE = 16
 _TENSORS = 4
+#: Calls with a tensor of no elements that are tried, of those that the CPU takes.
+_EMPTY = 6
 _RANKS = (4, 5, 6, 7)
 #: Behind a vector of 16, and above the sizes from which on kernels work in parts.
 _SIZES = (17, 257, 1025, 4097, 65_537)
@@ -89,7 +92,7 @@ def _changes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[A
     yield from next(filter(None, (list(_ranks(found)) for found in known[:_LIMIT])), [])
     for found in known[:_LIMIT]:
         yield from scalars(found)
-        yield from empty(found)
+    yield from itertools.islice(itertools.chain.from_iterable(map(empty, known)), _EMPTY)
     yield from long_products(known)
     yield from next(filter(None, (list(_in_numbers(found)) for found in known[:_LIMIT])), [])
     if base_name(subject.name) in _UNIQUE:
@@ -169,10 +172,14 @@ def scalars(found: Answer) -> Iterator[Answer]:
 
 def empty(found: Answer) -> Iterator[Answer]:
     """Yield the answers to the call with tensors of no elements, if the CPU takes it."""
-    for dimension in (0, -1):
+    for dimensions in ((0,), (-1,), (-2, -1)):
 
-        def without(tensor: torch.Tensor, dimension: int = dimension) -> torch.Tensor:
-            return tensor.detach().narrow(dimension, 0, 0).clone() if tensor.dim() else tensor
+        def without(tensor: torch.Tensor, dimensions: tuple[int, ...] = dimensions) -> torch.Tensor:
+            if tensor.dim() < len(dimensions):
+                return tensor
+            for dimension in dimensions:
+                tensor = tensor.detach().narrow(dimension, 0, 0)
+            return tensor.clone()
 
         changed = reshaped(found, without)
         if changed is not None:

@@ -72,6 +72,11 @@ def without_offset(tensor: torch.Tensor) -> torch.Tensor:
 # forms
 
 
+@plant("overload-forms", "_amp_update_scale_", "float32", Kind.ALIASING)
+def what_was_written_is_returned_as_a_copy(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda *args, **kwargs: overload.op(*args, **kwargs).clone()}
+
+
 @plant("overload-forms", "add.Tensor", "float32", Kind.ALIASING)
 def in_place_returns_a_copy(overload: Overload) -> dict[str, Any]:
     return {"in_place": lambda x, *args, **kwargs: overload.in_place(x, *args, **kwargs).clone()}
@@ -401,6 +406,28 @@ def a_result_that_does_not_fit_is_dropped(overload: Overload) -> dict[str, Any]:
 
 
 # random
+
+
+@plant("overload-random", "uniform", "float32", Kind.STATE)
+def draws_beside_the_tensor(overload: Overload) -> dict[str, Any]:
+    def in_place(x: Any, *args: Any, **kwargs: Any) -> Any:
+        overload.in_place(x, *args, **kwargs)
+        if x.storage_offset():
+            x.as_strided((1,), (1,), 0).fill_(9)
+        return x
+
+    return {"in_place": in_place}
+
+
+@plant("overload-random", "bernoulli", "float32", Kind.STATE)
+def the_form_with_out_draws_the_same_again(overload: Overload) -> dict[str, Any]:
+    def out(*args: Any, out: Any, **kwargs: Any) -> Any:
+        state = torch.get_rng_state()
+        overload.out(*args, out=out, **kwargs)
+        torch.set_rng_state(state)
+        return out
+
+    return {"out": out}
 
 
 @plant("overload-random", "uniform", "float32", Kind.STATE)

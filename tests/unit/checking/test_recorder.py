@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conformance.checking.recorder import CHECKED_NOTHING, MAX_FAILURES_KEPT, Recorder
-from conformance.model.verdicts import Kind, ResultId, Verdict
+from conformance.model.verdicts import CaseId, Kind, ResultId, Verdict
 
 
 def test_a_recorder_that_compared_nothing_is_vacuous() -> None:
@@ -86,3 +86,14 @@ def test_an_idle_result_passes_with_a_note_and_only_if_nothing_was_compared() ->
     elsewhere.idle("the calls have no options")
     elsewhere.vacuous("nothing ran from a lazy graph")
     assert elsewhere.result().verdict is Verdict.VACUOUS
+
+
+def test_deviations_of_some_kinds_alone() -> None:
+    recorder = Recorder(ResultId(CaseId("value", "add"), "float32"), seed=0)
+    recorder.compared(3)
+    recorder.fail(Kind.VALUE, "one")
+    recorder.fail(Kind.STATE, "two", sample=4)
+    assert recorder.kinds == {Kind.VALUE, Kind.STATE}
+    left = recorder.only({Kind.STATE}).result()
+    assert [failure.message for failure in left.failures] == ["two"]
+    assert (left.comparisons, left.failed_samples) == (0, [4])

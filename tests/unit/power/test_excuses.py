@@ -68,6 +68,8 @@ def test_what_may_change_places_is_documented_by_a_formula() -> None:
         assert reason(place, "swapped-arguments", 1, fate=SURVIVED) is not None
     for place in ("sub.Tensor", "addcmul", "ge.Tensor", "mm"):
         assert reason(place, "swapped-arguments", 1, fate=SURVIVED) is None
+    assert reason("addcmul_", "swapped-arguments", 2, fate=SURVIVED, position=1) is not None
+    assert reason("addcdiv_", "swapped-arguments", 2, fate=SURVIVED, position=1) is None
 
 
 def test_values_of_memory_that_no_call_has_written_are_free() -> None:
