@@ -303,7 +303,8 @@ def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: 
     if not same_nesting(recorder, actual, found.plain, what=what, sample=index):
         return False
     good = True
-    free = promises.free_parts(name, found.sample) | _free_indices(name)
+    free = promises.free_parts(name, found.sample)
+    free_indices = _free_indices(name, found.sample)
     parts = list(zip(trees.leaves(actual), trees.leaves(found.plain), strict=True))
     for number, (value, base) in enumerate(parts):
         if number in free:
@@ -319,7 +320,7 @@ def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: 
         ):
             good = False
             continue
-        if name not in _invariants.INVARIANTS:
+        if name not in _invariants.INVARIANTS and number not in free_indices:
             good &= _values(target, recorder, found, number, value, part)
     if good and name in _invariants.INVARIANTS:
         good = _invariants.agree(
@@ -328,9 +329,14 @@ def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: 
     return good
 
 
-def _free_indices(name: str) -> frozenset[int]:
-    """Places of equal values are free; the value that was found is not."""
-    return frozenset({1}) if _INDEXED.match(name) else frozenset()
+def _free_indices(name: str, sample: Sample) -> frozenset[int]:
+    """Places of equal values are free, and of NaN; the value that was found is not."""
+    if not _INDEXED.match(name) or not isinstance(sample.input, torch.Tensor):
+        return frozenset()
+    plain = sample.input.detach()
+    if bool(plain.isfinite().all()) and len(torch.unique(plain)) == plain.numel():
+        return frozenset()
+    return frozenset({1})
 
 
 def _values(
