@@ -156,8 +156,9 @@ def _run(options: argparse.Namespace) -> int:
             f"mutants of {len(learned.places())} places against {len(learned.lessons)} results"
         )
         taken = score.within(outcomes, learned, calls, learned.taken_at("core"))
+        places = score.count(outcomes, learned, calls, score.sort_of_place)
         options.page.write_text(
-            page.markdown(title, tallies, outcomes, calls, within["core"], taken, standings)
+            page.markdown(title, tallies, outcomes, calls, within["core"], taken, places, standings)
         )
     record = {kind: dataclasses.asdict(tally) for kind, tally in tallies.items()}
     (folder / "score.json").write_text(json.dumps({"digest": digest, "kinds": record}, indent=1) + "\n")

@@ -20,11 +20,12 @@ def markdown(
     calls: Mapping[tuple[str, str], Set[str]],
     core: Tally,
     taken: Tally,
+    places: Mapping[str, Tally],
     standings: Iterable[Standing] | None = None,
 ) -> str:
     """Return the page; ``calls`` is what was learned of each place, ``core`` counts those that core calls,
-    and ``taken`` those of the overloads that core takes; ``standings`` are those of the properties, if the
-    run asked for them.
+    and ``taken`` those of the overloads that core takes; ``places`` are tallies by sort of place, and
+    ``standings`` those of the properties, if the run asked for them.
     """
     everything = tallies["all"]
     lines = [
@@ -61,12 +62,24 @@ def markdown(
                 f"| {kind} | {tally.counted} | {_share(tally, 'full')} | {_share(tally, 'core')} | "
                 f"{tally.survived} | {tally.asleep} | {tally.excused} | {SEES[kind]} |"
             )
+    lines += ["", "## By sort of place", "", *_of_places(places)]
     outcomes = list(outcomes)
     left = [outcome for outcome in outcomes if outcome.fate != Fate.KILLED.value]
     lines += ["", *_reported(outcomes), "", *_places(left, calls), "", *_survivors(left, calls)]
     if standings is not None:
         lines += ["", *redundancy.page(standings)]
     return "\n".join(lines) + "\n"
+
+
+def _of_places(places: Mapping[str, Tally]) -> Iterator[str]:
+    yield "| place | counted | full | core | survived | asleep | excused |"
+    yield "|---|---|---|---|---|---|---|"
+    for word, tally in sorted(places.items()):
+        if word != "all":
+            yield (
+                f"| {word} | {tally.counted} | {_share(tally, 'full')} | {_share(tally, 'core')} | "
+                f"{tally.survived} | {tally.asleep} | {tally.excused} |"
+            )
 
 
 def _share(tally: Tally, level: str) -> str:

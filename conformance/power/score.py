@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 
 from conformance.model.vocabulary import LEVELS
 from conformance.power import excuses
@@ -32,15 +32,49 @@ class Tally:
         return sum(self.levels[name] for name in LEVELS[: LEVELS.index(level) + 1])
 
 
+def kind_of(fault: Fault) -> str:
+    """Return the kind of a fault."""
+    return fault.kind
+
+
+def sort_of_place(fault: Fault) -> str:
+    """Return a word for the sort of place at which a fault is planted."""
+    family, _, name = fault.place.partition("::")
+    if family != "aten":
+        return _FAMILIES.get(family, family)
+    bare, _, overload = name.partition(".")
+    if bare in ("copy_", "_to_copy", "clone"):
+        return "copies"
+    if "backward" in bare:
+        return "kernels of derivatives"
+    if "out" in overload or overload in ("grad_input", "values", "dim_values"):
+        return "kernels with out="
+    return "kernels in place" if bare.endswith("_") else "kernels of functions"
+
+
+_FAMILIES = {
+    "autocast": "autocast",
+    "guard": "streams and events",
+    "module": "the device's module",
+    "accelerator": "torch.accelerator",
+    "c10d": "collectives",
+    "compile": "compiled graphs",
+    "graph": "replays",
+}
+
+
 def count(
-    outcomes: Iterable[Outcome], learned: Learned, calls: Mapping[tuple[str, str], Set[str]]
+    outcomes: Iterable[Outcome],
+    learned: Learned,
+    calls: Mapping[tuple[str, str], Set[str]],
+    by: Callable[[Fault], str] = kind_of,
 ) -> dict[str, Tally]:
-    """Count outcomes by kind; under ``all`` together."""
+    """Count outcomes by kind, or by another word for a fault; under ``all`` together."""
     level_of = learned.level_of()
     tallies: dict[str, Tally] = {"all": Tally()}
     for outcome in outcomes:
         fault = Fault.parse(outcome.mutant)
-        for tally in (tallies["all"], tallies.setdefault(fault.kind, Tally())):
+        for tally in (tallies["all"], tallies.setdefault(by(fault), Tally())):
             if outcome.fate == Fate.KILLED.value:
                 tally.killed += 1
                 tally.levels[LEVELS[level_of[outcome.killer]] if outcome.killer else LEVELS[-1]] += 1

@@ -6,12 +6,14 @@
 * Normalisations of 16-bit inputs return statistics in float32, as CUDA's do.
 * NaNs have a sign and a payload of their own.
 * Sorting that is not stable, and `topk`, take the last of equal keys first.
+* With OTHERWISE_FLUSHES set, subnormal results of arithmetic are zeros, as the target flushes.toml declares.
 
 The suite must be green on it: whatever fails is a false alarm.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -162,3 +164,19 @@ def _topk(
         return before(x, k, dim, largest, sorted)
     values, indices = torch.topk(x.cpu().flip(dim), k, dim, largest, sorted)
     return _device(values), _device(x.shape[dim] - 1 - indices)
+
+
+def _flushing(name: str) -> None:
+    @_kernel(name)
+    def call(before: Any, *args: Any, **kwargs: Any) -> Any:
+        result = before(*args, **kwargs)
+        if not result.is_floating_point() or _rare(result):
+            return result
+        host = result.cpu()
+        small = (host != 0) & (host.abs() < torch.finfo(host.dtype).tiny)
+        return result.masked_fill_(small.to(result.device), 0.0) if bool(small.any()) else result
+
+
+if os.environ.get("OTHERWISE_FLUSHES"):
+    for _name in ("add.out", "sub.out", "mul.out", "div.out", "exp.out", "bmm", "mm", "prod.dim_int"):
+        _flushing(_name)

@@ -8,6 +8,7 @@ from conformance.errors import UsageError
 from conformance.model.vocabulary import KINDS
 from conformance.power import page, planters, sample, score
 from conformance.power.campaign import Fate, Outcome
+from conformance.power.faults import Fault
 from conformance.power.learning import Learned
 from conformance.power.seers import SEES
 from conformance.properties.registry import properties
@@ -39,7 +40,10 @@ def test_the_page_gives_the_numbers_and_names_what_was_not_seen() -> None:
     learned = Learned("digest", [], {"bringup": [], "core": [], "training": [], "full": _results()}, [])
     core = score.Tally(killed=3, asleep=1)
     core.levels["core"] = 3
-    text = page.markdown("Target x", score.count(OUTCOMES, learned, CALLS), OUTCOMES, CALLS, core, core)
+    places = score.count(OUTCOMES, learned, CALLS, score.sort_of_place)
+    tallies = score.count(OUTCOMES, learned, CALLS)
+    text = page.markdown("Target x", tallies, OUTCOMES, CALLS, core, core, places)
+    assert "| kernels of functions | 6 | 66.7 % | 0.0 % | 1 | 1 | 0 |" in text
     assert "| counted | 6 | 100 % |" in text
     assert "| killed at level full | 4 | 66.7 % |" in text
     assert "| killed at level core, of the 4 counted at places that it calls | 3 | 75.0 % |" in text
@@ -47,6 +51,22 @@ def test_the_page_gives_the_numbers_and_names_what_was_not_seen() -> None:
     assert "| leak | 3 | 33.3 % | 0.0 % | 1 | 1 | 0 | overload-repeats |" in text
     assert "1 places with 1 mutants, all asleep:\n\n`aten::_cholesky_solve_helper`" in text
     assert "**leak** (overload-repeats): `aten::add.Tensor 0 0 @float32`" in text
+
+
+@pytest.mark.parametrize(
+    ("place", "word"),
+    [
+        ("aten::add.Tensor", "kernels of functions"),
+        ("aten::add_.Tensor", "kernels in place"),
+        ("aten::add.out", "kernels with out="),
+        ("aten::nll_loss_backward.grad_input", "kernels of derivatives"),
+        ("aten::copy_", "copies"),
+        ("autocast::aten::mm", "autocast"),
+        ("guard::block", "streams and events"),
+    ],
+)
+def test_the_sort_of_a_place(place: str, word: str) -> None:
+    assert score.sort_of_place(Fault(place, "last-element")) == word
 
 
 def _results() -> list[str]:
