@@ -244,7 +244,7 @@ at::Tensor state_of(at::Generator& generator) {
   return generator.get_state();
 }
 
-// If the generator was where the last draw of that size left it, the draw begins with that one's second half.
+// A draw that follows one of its size, with no other between, begins with the second half of that one.
 bool overlap(const at::Tensor& fresh, const at::Tensor& before, const at::Tensor& after) {
   Draw now{fresh.clone(at::MemoryFormat::Contiguous).view(-1), after};
   const int64_t count = (now.numbers.numel() + 1) / 2;

@@ -1,4 +1,4 @@
-"""Which properties the score needs."""
+"""The properties that the score needs, and the others."""
 
 from __future__ import annotations
 
