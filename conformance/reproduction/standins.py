@@ -42,6 +42,8 @@ class Recorder:
     """Prints what does not hold."""
 
     lacking: tuple[str, ...] = ()
+    #: A script goes on after a failure.
+    first_only = False
 
     def __init__(
         self, id: Any, seed: int, about_emptiness: bool = False, waiting: list[str] | None = None
@@ -53,6 +55,7 @@ class Recorder:
         self.comparisons = 0
         self.is_idle = False
         self.failures = 0
+        self.found: list[tuple[Kind, str]] = []
         self.reason = ""
         self.samples_used = 0
 
@@ -73,6 +76,7 @@ class Recorder:
     def fail(self, kind: Kind, message: str, *, sample: int | None = None) -> None:
         """Print a failure."""
         self.failures += 1
+        self.found.append((kind, message))
         self.say(f"WRONG ({kind.value}): {message}")
 
     def say(self, text: str) -> None:
@@ -90,6 +94,19 @@ class Recorder:
     def trial(self) -> Recorder:
         """A recorder of what may not count."""
         return Recorder(self.id, self.seed, self.about_emptiness, [])
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of the failures so far."""
+        return frozenset(kind for kind, _ in self.found)
+
+    def only(self, kinds: Any) -> Recorder:
+        """Return a trial with the failures of some kinds alone."""
+        other = self.trial()
+        for kind, message in self.found:
+            if kind in kinds:
+                other.fail(kind, message)
+        return other
 
     def absorb(self, other: Recorder) -> None:
         """Count what a trial found."""
