@@ -10,7 +10,7 @@ RED: list[tuple[str, str, list[str]]] = [
             "value/sin@float32", "layout/sin@float32", "bits/sin@complex64", "extremal/sin@float32",
             "sizes/sin@float32",
             "variants/sin@float32", "gradient/sin@float64", "gradgrad/sin@float64",
-            "backward-cpu/sin@float32",
+            "backward-cpu/sin@float32", "gradient-uses/sin@float64",
             "forward-ad/sin@float64", "jvp/sin@float32", "vjp/sin@float32", "vjp-vjp/sin@float32",
             "jvp-vjp/sin@float32", "vmap/sin@float32", "vmap-jvp/sin@float32", "vmap-vjp/sin@float32",
         ],
