@@ -69,7 +69,8 @@ def standings(
     def done(job: Job, answer: Answer) -> None:
         standing = found[job["of"]]
         standing.tried += 1
-        if campaign.outcome(job, answer).fate != Fate.KILLED.value:
+        ended = campaign.outcome(job, answer)
+        if ended.fate != Fate.KILLED.value and ended.ran == ended.due:
             standing.needed = standing.needed or job["fault"]
 
     for mutants in left.values():
@@ -87,8 +88,8 @@ def page(found: Iterable[Standing]) -> Iterator[str]:
     yield "## Properties"
     yield ""
     yield (
-        f"{len(needed)} properties each see a mutant that no other sees, so that the score would fall "
-        "without them:"
+        f"{len(needed)} properties each see a mutant that no other sees of the results that were tried. "
+        "Without them the score would fall:"
     )
     yield ""
     yield ", ".join(f"`{row.name}`" for row in needed) or "none"

@@ -246,6 +246,9 @@ at::Tensor state_of(at::Generator& generator) {
 
 // A draw that follows one of its size, with no other between, begins with the second half of that one.
 bool overlap(const at::Tensor& fresh, const at::Tensor& before, const at::Tensor& after) {
+  if (at::equal(before, after)) {
+    return false;  // it drew nothing
+  }
   Draw now{fresh.clone(at::MemoryFormat::Contiguous).view(-1), after};
   const int64_t count = (now.numbers.numel() + 1) / 2;
   Draw last;

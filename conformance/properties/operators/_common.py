@@ -69,9 +69,11 @@ def has_fixed_derivative(subject: Subject) -> bool:
     """Return whether derivatives are dense and the same everywhere.
 
     Those of sparse arguments are sparse, which no property here compares; those of the low-rank
-    factorisations follow a random start that each device draws for itself.
+    factorisations follow a random start that each device draws for itself; mode passes its gradient to any
+    of the values that appear most often, all of which do in most samples.
     """
-    return not subject.name.startswith("sparse.") and subject.name not in ("svd_lowrank", "pca_lowrank")
+    free = ("svd_lowrank", "pca_lowrank", "mode")
+    return not subject.name.startswith("sparse.") and subject.name not in free
 
 
 def differentiable(target: Target, subject: Subject, among: Sequence[str]) -> list[str]:

@@ -74,13 +74,13 @@ def _tensors_for(func: Any, args: Sequence[Any]) -> list[Any]:
     ]
 
 
-#: An operator is placed as the worst of its calls.
+#: An operator is placed as the worst of its calls, and as refused if all are.
 _ORDER = (
-    Placement.REFUSED,
-    Placement.UNKNOWN,
     Placement.FALLBACK,
+    Placement.UNKNOWN,
     Placement.COMPOSITE,
     Placement.NATIVE,
+    Placement.REFUSED,
 )
 
 

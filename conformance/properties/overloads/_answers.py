@@ -27,6 +27,7 @@ from conformance.checking.tolerances import EXACT, Rule, rule
 from conformance.model.verdicts import Kind
 from conformance.oracle import promises
 from conformance.oracle.operators import Expected, compute, written_places
+from conformance.oracle.promises import orders
 from conformance.properties.operators._common import declared, tolerance_for
 from conformance.properties.overloads import _invariants
 from conformance.properties.overloads._memory import FILLERS, SMALL, leave_behind
@@ -96,7 +97,7 @@ _RULES = {
 
 #: Overloads that return values and the places at which they were found.
 _INDEXED = re.compile(
-    r"(sort|topk|kthvalue|median|nanmedian|cummax|cummin|\w*max_pool\dd_with_indices|adaptive_max_pool\dd|mode"
+    r"(sort|topk|kthvalue|median|nanmedian|cummax|cummin|\w*max_pool\dd_with_indices|adaptive_max_pool\dd"
     r"|fractional_max_pool\dd)$"
 )
 
@@ -320,13 +321,35 @@ def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: 
         ):
             good = False
             continue
-        if name not in _invariants.INVARIANTS and number not in free_indices:
+        if name not in _invariants.INVARIANTS and name != "mode" and number not in free_indices:
             good &= _values(target, recorder, found, number, value, part)
     if good and name in _invariants.INVARIANTS:
         good = _invariants.agree(
             recorder, name, found.sample, trees.tensors(actual), trees.tensors(found.plain), what
         )
+    if good and name == "mode":
+        good = _is_most_frequent(recorder, found, actual, what)
     return good
+
+
+def _is_most_frequent(recorder: Recorder, found: Answer, actual: Any, what: str) -> bool:
+    """Of several values that appear most often mode returns any; documentation says nothing of NaN."""
+    index = found.sample.index
+    recorder.compared(1)
+    if found.comparison in (Comparison.SPECIAL, Comparison.INFINITE):
+        return True
+    parts = [on_host(part) for part in trees.tensors(actual)]
+    return all(
+        compare_values(
+            recorder,
+            claim.actual,
+            claim.expected,
+            tolerance=EXACT,
+            what=f"{claim.what} of {what}",
+            sample=index,
+        )
+        for claim in orders.mode(parts, trees.tensors(found.plain), found.sample)
+    )
 
 
 def _free_indices(name: str, sample: Sample) -> frozenset[int]:

@@ -57,6 +57,8 @@ def _can_be_given(overload: Overload, found: Answer) -> bool:
 
 #: Kinds of facts that are the same whatever the values are.
 _INDEPENDENT = frozenset({Kind.ALIASING, Kind.STATE})
+#: Kinds of failures after which nothing else was looked at.
+_ENDED = frozenset({Kind.EXCEPTION, Kind.REFUSED, Kind.ERROR_TYPE})
 
 
 @dataclasses.dataclass
@@ -92,8 +94,8 @@ def hold(
         one.run()
         refused |= one.refused
 
-    held(target, recorder, found, attempt_form, lambda: accepts(found, form, laid, into))
-    return not refused
+    taken = held(target, recorder, found, attempt_form, lambda: accepts(found, form, laid, into))
+    return taken and not refused
 
 
 def held(
@@ -102,8 +104,11 @@ def held(
     found: Answer,
     statement: Callable[[Target, Recorder, Overload], None],
     defined: Callable[[], bool] = lambda: True,
-) -> None:
-    """Check a statement on the target; if it fails there and the CPU does not keep to it, that is a note."""
+) -> bool:
+    """Check a statement on the target; if it fails there and the CPU does not keep to it, that is a note.
+
+    Returns whether the CPU takes the call.
+    """
     trial = recorder.trial()
     ran = attempt(lambda: statement(target, trial, found.subject.info))
     if ran.error is not None:
@@ -111,23 +116,25 @@ def held(
     copied = recorder.trial()
     if trial.failed and copy_in(target, copied, found.sample) is None:
         recorder.absorb(copied)  # the call is not to blame
-        return
+        return True
     if trial.failed and not defined():
         recorder.idle("the CPU refuses the call in that form")
-        return
+        return False
     if trial.failed:
         twin = recorder.trial()
         statement(target.on_cpu(), twin, torchs_own(found.subject))
         if twin.failed:
             recorder.idle("the CPU does not keep to it itself")
             recorder.note(f"the CPU does not keep to this itself: {twin.first_failure[:200]}")
-            recorder.absorb(trial.only(_INDEPENDENT - twin.kinds))
-            return
+            if twin.kinds.isdisjoint(_ENDED) and reproducible(found):
+                recorder.absorb(trial.only(_INDEPENDENT - twin.kinds))
+            return True
         if not reproducible(found):
             recorder.idle("the CPU's result depends on what its memory held before")
             recorder.note("the CPU's result depends on what its memory held before")
-            return
+            return True
     recorder.absorb(trial)
+    return True
 
 
 @dataclasses.dataclass
@@ -158,6 +165,7 @@ class _Attempt:
         copy = copy_in(self.target, self.recorder, found.sample, check=False)
         given = None if copy is None else _laid(copy, self.laid, self.placed)
         if copy is None or given is None:
+            self.refused = True
             return
         outs: list[torch.Tensor] = []
         op = self.overload.op

@@ -42,8 +42,7 @@ _FRESH = 20
 _TRIED = 6
 #: Calls with larger tensors are not repeated so often.
 _LARGEST = 1024
-#: Threads that call at the same time, and calls of each: with the others a function is called 350 times.
-_THREADS = 2
+#: Calls of each of two threads that call at the same time: with the others a function is called 350 times.
 _OF_A_THREAD = 50
 #: Seconds that a thread waits for the others to start.
 _PATIENCE = 60.0
@@ -160,22 +159,27 @@ def _same(target: Target, recorder: Recorder, found: Answer, rows: list[torch.Te
 
 
 def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample) -> None:
-    """Make calls on the same arguments in several threads at the same time."""
-    parts = trees.tensors(found.plain)
+    """Make calls in two threads at the same time, if possible with other values in the second one."""
+    others = None if trusts_its_callers(found.subject) else again(found, mapped(found.sample, _other_values))
+    members = [found, found if others is None else others]
+    copies = [copy, copy_in(target, recorder, members[1].sample)]
     rows = [
-        torch.empty((_THREADS * _OF_A_THREAD, *part.shape), dtype=part.dtype, device=target.torch_device)
-        for part in parts
+        [
+            torch.empty((_OF_A_THREAD, *part.shape), dtype=part.dtype, device=target.torch_device).fill_(1)
+            for part in trees.tensors(member.plain)
+        ]
+        for member in members
     ]
     errors: list[Exception] = []
-    together = threading.Barrier(_THREADS, timeout=_PATIENCE)
+    together = threading.Barrier(len(members), timeout=_PATIENCE)
 
-    def calls(first: int) -> None:
+    def calls(own: Sample, into: list[torch.Tensor]) -> None:
         try:
             together.wait()
             with torch.no_grad():
-                for call in range(first, first + _OF_A_THREAD):
-                    results = trees.tensors(copy.call(found.subject.info.op))
-                    for row, result in zip(rows, results, strict=True):
+                for call in range(_OF_A_THREAD):
+                    results = trees.tensors(own.call(found.subject.info.op))
+                    for row, result in zip(into, results, strict=True):
                         row[call].copy_(result)
                 if not target.is_cpu:
                     target.synchronize()
@@ -183,8 +187,7 @@ def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample)
             errors.append(error)
 
     def in_threads(_: Any) -> None:
-        starts = range(0, _THREADS * _OF_A_THREAD, _OF_A_THREAD)
-        threads = [threading.Thread(target=calls, args=(first,)) for first in starts]
+        threads = [threading.Thread(target=calls, args=pair) for pair in zip(copies, rows, strict=True)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -192,12 +195,19 @@ def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample)
         if errors:
             raise errors[0]
 
+    if copies[1] is None:
+        return
     outcome = run(target, in_threads, Sample(found.sample.index, None))
-    what = f"of {_THREADS} threads at the same time"
-    if outcome.ok:
-        _same(target, recorder, found, rows, what)
-    else:
+    what = "of two threads at the same time"
+    if not outcome.ok:
         failed_call(target, recorder, found.sample, outcome, f"one of the calls {what}")
+        return
+    for member, into in zip(members, rows, strict=True):
+        _same(target, recorder, member, into, what)
+
+
+def _other_values(tensor: torch.Tensor) -> torch.Tensor:
+    return backwards(tensor) if tensor.is_floating_point() or tensor.is_complex() else tensor
 
 
 def _others(target: Target, recorder: Recorder, found: Answer) -> None:
@@ -205,10 +215,7 @@ def _others(target: Target, recorder: Recorder, found: Answer) -> None:
     if trusts_its_callers(found.subject):
         return
 
-    def other_values(tensor: torch.Tensor) -> torch.Tensor:
-        return backwards(tensor) if tensor.is_floating_point() or tensor.is_complex() else tensor
-
-    other = again(found, mapped(found.sample, other_values))
+    other = again(found, mapped(found.sample, _other_values))
     if other is None:
         return
     for one in (found, other):

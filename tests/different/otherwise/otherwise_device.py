@@ -5,7 +5,7 @@
   (torch.Tensor.to: the behaviour is undefined, and may differ between platforms).
 * Normalisations of 16-bit inputs return statistics in float32, as CUDA's do.
 * NaNs have a sign and a payload of their own.
-* Sorting that is not stable, and `topk`, take the last of equal keys first.
+* Sorting that is not stable, and `topk`, take the last of equal keys first; `mode` takes the largest.
 * With OTHERWISE_FLUSHES set, subnormal results of arithmetic are zeros, as the target flushes.toml declares.
 
 The suite must be green on it: whatever fails is a false alarm.
@@ -164,6 +164,14 @@ def _topk(
         return before(x, k, dim, largest, sorted)
     values, indices = torch.topk(x.cpu().flip(dim), k, dim, largest, sorted)
     return _device(values), _device(x.shape[dim] - 1 - indices)
+
+
+@_kernel("mode")
+def _mode(before: Any, x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    if not x.is_floating_point() or not _has_keys(x, dim):
+        return before(x, dim, keepdim)
+    values, indices = torch.mode(-x.cpu(), dim, keepdim)
+    return _device(-values), _device(indices)
 
 
 def _flushing(name: str) -> None:

@@ -362,6 +362,20 @@ def threads_share_the_memory_between_two_steps(overload: Overload) -> dict[str, 
     return {"op": op}
 
 
+@plant("overload-repeats", "relu", "float32", Kind.VALUE)
+def threads_share_the_memory_of_the_result(overload: Overload) -> dict[str, Any]:
+    shared: dict[str, torch.Tensor] = {}
+
+    def op(x: Any) -> Any:
+        if threading.current_thread() is threading.main_thread():
+            return overload.op(x)
+        shared["result"] = overload.op(x)
+        time.sleep(0.001)
+        return shared["result"].clone()
+
+    return {"op": op}
+
+
 @plant("overload-repeats", "relu", "float32", Kind.EXCEPTION)
 def only_the_first_thread_may_call(overload: Overload) -> dict[str, Any]:
     def op(x: Any) -> Any:
