@@ -116,7 +116,7 @@ def _has_the_largest(target: Target, subject: Subject, dtype: str) -> bool:
     Which of those with a result it is follows from the name, so that all dtypes come about as often.
     """
     names = sorted(dtypes("overload-shapes", target, subject))
-    return dtype == names[zlib.crc32(subject.name.encode()) % len(names)]
+    return bool(names) and dtype == names[zlib.crc32(subject.name.encode()) % len(names)]
 
 
 def _in_numbers(found: Answer) -> Iterator[Answer]:
