@@ -335,7 +335,6 @@ def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: 
 def _is_most_frequent(recorder: Recorder, found: Answer, actual: Any, what: str) -> bool:
     """Of several values that appear most often mode returns any; documentation says nothing of NaN."""
     index = found.sample.index
-    recorder.compared(1)
     if found.comparison in (Comparison.SPECIAL, Comparison.INFINITE):
         return True
     parts = [on_host(part) for part in trees.tensors(actual)]

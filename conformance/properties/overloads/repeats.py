@@ -53,8 +53,9 @@ _PATIENCE = 60.0
     subject_kind="overload",
     statement=(
         "A hundred calls give the same results as one, in every form, whatever the memory held that they are "
-        "given, and so do calls of two threads at the same time; they leave no memory allocated; a call with "
-        "other values after one of the same sizes gives its own results."
+        "given, and so do calls of two threads at the same time; eight do if they are large or write their "
+        "arguments. They leave no memory allocated; a call with other values after one of the same sizes "
+        "gives its own results."
     ),
     level="core",
     applies=functools.partial(dtypes, "overload-repeats"),
