@@ -10,6 +10,7 @@ import ast
 import builtins
 import copy
 import functools
+import keyword
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -63,7 +64,7 @@ class Collector:
 
     def named(self, text: str) -> str:
         """The text with readable names, which hide nothing and are hidden by nothing."""
-        taken = {"torch", "sys", "DEVICE", "SUBJECT", "target", "recorder", *dir(builtins)}
+        taken = {"torch", "sys", "DEVICE", "SUBJECT", "target", "recorder", *dir(builtins), *keyword.kwlist}
         for node in ast.walk(ast.parse(text)):
             words = [getattr(node, field, None) for field in ("id", "arg", "name", "asname")]
             if not isinstance(node, ast.keyword):

@@ -164,9 +164,10 @@ def test_what_has_no_text_is_said_so() -> None:
         Writer(Collector()).write(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
 
 
-def test_names_hide_nothing() -> None:
+@pytest.mark.parametrize("name", ["limit", "_for"])
+def test_names_hide_nothing_and_are_no_keywords(name: str) -> None:
     collector = Collector()
-    own = collector.fresh("limit")
+    own = collector.fresh(name)
     text = collector.named(f"def f(limit):\n    return {own}(limit)\n\n\n{own} = abs\nfound = f(-3)")
     space: dict[str, Any] = {}
     exec(text, space)
