@@ -11,7 +11,7 @@ from conformance.checking.invocation import attempt
 from conformance.checking.recorder import Recorder
 from conformance.checking.tolerances import rule, unit_of
 from conformance.oracle.precision import UP
-from conformance.properties.operators import _gradients
+from conformance.properties.operators import _conditioning, _gradients
 from conformance.properties.operators._common import dtype_under_test, pristine
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
@@ -54,10 +54,8 @@ def _precise(subject: Subject, sample: Sample, step: float, seed: int) -> Any:
     """
     info = pristine(subject)
     copy = to_host(sample, UP)
-    with torch.no_grad():
-        if step:
-            for place, tensor in enumerate(_gradients.inputs_of(copy)):
-                tensor.mul_(1 + torch.sign(_gradients.noise(tensor.real, seed + place)) * step)
+    if step:
+        _conditioning.move(copy, step, seed)
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -70,18 +68,4 @@ def _precise(subject: Subject, sample: Sample, step: float, seed: int) -> Any:
 
 def _spreads(subject: Subject, sample: Sample, precise: Any, dtype: torch.dtype) -> list[torch.Tensor | None]:
     step = unit_of(dtype) / 2
-    spreads: list[torch.Tensor | None] = [None] * len(precise.gradients)
-    for seed in (5, 105):
-        moved = _precise(subject, sample, step, seed)
-        if moved is None or len(moved.gradients) != len(precise.gradients):
-            continue
-        for place, (gradient, base) in enumerate(zip(moved.gradients, precise.gradients, strict=False)):
-            if gradient is None or base is None or gradient.shape != base.shape or not gradient.numel():
-                continue
-            distance = torch.nan_to_num(
-                (gradient - base).abs().to(torch.float64) / step, posinf=0.0, neginf=0.0
-            )
-            distance = torch.maximum(distance, distance.mean())
-            earlier = spreads[place]
-            spreads[place] = distance if earlier is None else torch.maximum(distance, earlier)
-    return spreads
+    return _conditioning.spreads(precise, lambda seed: _precise(subject, sample, step, seed), step)

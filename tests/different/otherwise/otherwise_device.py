@@ -89,7 +89,7 @@ def _bmm(before: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 @_kernel("copy_")
 def _copy(before: Any, x: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     integer = not (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool)
-    if not integer or not source.is_floating_point() or source.device.type == "meta":
+    if not integer or _rare(x) or not source.is_floating_point() or source.device.type == "meta":
         return before(x, source, non_blocking)
     limits = torch.iinfo(x.dtype)
     given = source.detach().cpu().to(torch.float64)

@@ -1,0 +1,43 @@
+"""Second derivatives that move by thousands of roundings if an input moves by one, and those that do not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conformance.properties.operators import _conditioning, _gradients
+from conformance.samples.copies import to_host
+from conformance.samples.operators import samples_of
+from conformance.subjects.databases import find
+
+STEP = 2.0**-53
+
+
+@pytest.mark.parametrize(("name", "sample", "least", "most"), [
+    ("linalg.householder_product", 2, 1e4, 1e9),
+    ("sin", 0, 0.01, 100.0),
+])  # fmt: skip
+def test_second_derivatives_move_with_their_inputs(name: str, sample: int, least: float, most: float) -> None:
+    info = find("operator", name).info
+    chosen = samples_of(find("operator", name), torch.float64, requires_grad=True)[sample]
+    base = _gradients.second(info, info.op, to_host(chosen))
+
+    def moved(seed: int) -> _gradients.Derivative:
+        given = to_host(chosen)
+        _conditioning.move(given, STEP, seed)
+        return _gradients.second(info, info.op, given)
+
+    spreads = _conditioning.spreads(base, moved, STEP)
+    ratios = [
+        float(spread.max()) / _gradients.largest(gradient)
+        for spread, gradient in zip(spreads, base.gradients, strict=True)
+        if spread is not None and gradient is not None
+    ]
+    assert least < max(ratios) < most
+
+
+def test_the_sample_itself_does_not_move() -> None:
+    chosen = samples_of(find("operator", "sin"), torch.float64, requires_grad=True)[0]
+    given = to_host(chosen)
+    _conditioning.move(given, STEP, 5)
+    assert not torch.equal(given.input, chosen.input)
