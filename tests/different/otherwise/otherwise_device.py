@@ -177,6 +177,12 @@ def _mode(before: Any, x: torch.Tensor, dim: int = -1, keepdim: bool = False) ->
 def _flushing(name: str) -> None:
     @_kernel(name)
     def call(before: Any, *args: Any, **kwargs: Any) -> Any:
+        if not all(isinstance(value, torch.Tensor) for value in args[:2]) and name in _NEUTRAL:
+            # A number arrives as one, and the kernel takes tensors: it gets the result and a neutral number.
+            host = [value.cpu() if isinstance(value, torch.Tensor) else value for value in args[:2]]
+            alpha = {"alpha": kwargs.pop("alpha")} if "alpha" in kwargs else {}
+            found = _device(getattr(torch, name.partition(".")[0])(*host, **alpha))
+            args = (found, torch.tensor(_NEUTRAL[name], dtype=found.dtype, device="hpu"))
         result = before(*args, **kwargs)
         if not result.is_floating_point() or _rare(result):
             return result
@@ -185,6 +191,9 @@ def _flushing(name: str) -> None:
         return result.masked_fill_(small.to(result.device), 0.0) if bool(small.any()) else result
 
 
+#: What changes no value on the right of an operator.
+_NEUTRAL = {"add.out": -0.0, "sub.out": 0.0, "mul.out": 1.0, "div.out": 1.0}
+
 if os.environ.get("OTHERWISE_FLUSHES"):
-    for _name in ("add.out", "sub.out", "mul.out", "div.out", "exp.out", "bmm", "mm", "prod.dim_int"):
+    for _name in (*_NEUTRAL, "exp.out", "bmm", "mm", "prod.dim_int"):
         _flushing(_name)
