@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.oracle.promises import conversions, factorisations, orders
+from conformance.oracle.promises import conversions, factorisations, orders, rounding
 from conformance.oracle.promises.claims import Promise
 
 PROMISES: dict[str, Promise] = {
@@ -41,6 +41,9 @@ PROMISES: dict[str, Promise] = {
     "short": conversions.to_integer,
     "int": conversions.to_integer,
     "long": conversions.to_integer,
+    "round.decimals_0": rounding.decimals,
+    "round.decimals_3": rounding.decimals,
+    "round.decimals_neg_3": rounding.decimals,
 }
 
 

@@ -1,0 +1,38 @@
+"""The promise of rounding to decimals.
+
+torch.round multiplies by a power of ten, rounds, and divides. Where the exact product lies halfway between two
+integers, within the rounding of the product, a device may take either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+
+from conformance.oracle.promises.claims import Claim
+from conformance.samples.operators import Sample
+
+#: Roundings of the product and the quotient that a device may make.
+_ROUNDINGS = 4
+
+
+def decimals(actual: torch.Tensor, expected: torch.Tensor, sample: Sample) -> Iterable[Claim] | None:
+    """The results, with the other neighbour counted as right where the value is halfway; None if none is."""
+    source = sample.input
+    if not isinstance(source, torch.Tensor) or not source.is_floating_point():
+        return None
+    if actual.shape != source.shape or expected.shape != source.shape:
+        return None
+    power = 10.0 ** int(sample.kwargs.get("decimals", 0))
+    exact = source.detach().to(torch.float64)
+    found = actual.detach().to(torch.float64)
+    slack = _ROUNDINGS * torch.finfo(source.dtype).eps
+    product = exact * power
+    halfway = ((product - product.floor()) - 0.5).abs() <= slack * product.abs()
+    near = (found - exact).abs() <= 0.5 / power + slack * exact.abs()
+    whole = ((found * power) - (found * power).round()).abs() <= slack * (found * power).abs()
+    either = halfway & near & whole
+    if not bool(either.any()):
+        return None
+    return [Claim("the result", torch.where(either, expected.to(actual.dtype), actual), expected)]

@@ -1,0 +1,37 @@
+"""Rounding to decimals: halfway, within rounding, both neighbours are right, and nothing else is."""
+
+from __future__ import annotations
+
+import torch
+
+from conformance.oracle.promises import rounding
+from conformance.samples.operators import Sample
+
+VALUES = torch.tensor([6.5175, 1.2344, -2.0005], dtype=torch.float32)
+DUE = torch.round(VALUES.double(), decimals=3)
+
+
+def claims(actual: list[float]) -> bool | None:
+    """Whether all claims hold to a millionth; None if there are none."""
+    sample = Sample(0, VALUES, kwargs={"decimals": 3})
+    found = rounding.decimals(torch.tensor(actual), DUE, sample)
+    if found is None:
+        return None
+    return all(torch.allclose(one.actual.double(), one.expected, rtol=1e-6) for one in found)
+
+
+def test_both_neighbours_of_a_value_halfway_are_right() -> None:
+    assert claims([6.518, 1.234, -2.0]) is True
+    assert claims([6.517, 1.234, -2.001]) is True
+
+
+def test_another_value_is_wrong() -> None:
+    assert claims([6.518, 1.235, -2.0]) is False
+    assert claims([6.519, 1.234, -2.0]) is False
+    assert claims([6.5175, 1.234, -2.0]) is False
+    assert claims([6.519, 1.234, -2.5]) is None  # then all is compared as usual
+
+
+def test_integers_have_no_decimals() -> None:
+    sample = Sample(0, torch.tensor([3]), kwargs={"decimals": -1})
+    assert rounding.decimals(torch.tensor([0]), torch.tensor([0]), sample) is None
