@@ -1,7 +1,7 @@
 """The promise of rounding to decimals.
 
-torch.round multiplies by a power of ten, rounds, and divides. Where the exact product lies halfway between two
-integers, within the rounding of the product, a device may take either.
+torch.round multiplies by a power of ten, rounds, and divides. Where the exact product lies halfway between
+two integers, within the rounding of the product, a device may take either.
 """
 
 from __future__ import annotations
