@@ -1,6 +1,6 @@
 """The promise of rounding to decimals.
 
-torch.round multiplies by a power of ten, rounds, and divides. Where the exact product lies halfway between
+torch.round multiplies by a power of ten, rounds, and divides. If the exact product lies halfway between
 two integers, within the rounding of the product, a device may take either.
 """
 
@@ -18,7 +18,7 @@ _ROUNDINGS = 4
 
 
 def decimals(actual: torch.Tensor, expected: torch.Tensor, sample: Sample) -> Iterable[Claim] | None:
-    """The results, with the other neighbour counted as right where the value is halfway; None if none is."""
+    """The results, with the other neighbour counted as right if the value is halfway; None if none is."""
     source = sample.input
     if not isinstance(source, torch.Tensor) or not source.is_floating_point():
         return None

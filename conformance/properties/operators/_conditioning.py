@@ -1,4 +1,4 @@
-"""How far derivatives move if their inputs move by one rounding: no device can be held to less."""
+"""Movement of derivatives if their inputs move by one rounding: no device can be held to less."""
 
 from __future__ import annotations
 

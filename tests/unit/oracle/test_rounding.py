@@ -12,7 +12,7 @@ DUE = torch.round(VALUES.double(), decimals=3)
 
 
 def claims(actual: list[float]) -> bool | None:
-    """Whether all claims hold to a millionth; None if there are none."""
+    """Says whether all claims hold to a millionth; None if there are none."""
     sample = Sample(0, VALUES, kwargs={"decimals": 3})
     found = rounding.decimals(torch.tensor(actual), DUE, sample)
     if found is None:
