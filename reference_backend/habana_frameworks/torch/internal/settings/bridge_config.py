@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .environment import Value, parse, read
-from .flag_table import FLAGS
+from .flag_table import FLAGS, OBEYED
 
 #: The path by which programs know this module.
 _PUBLIC_NAME = "habana_frameworks.torch.internal.bridge_config"
@@ -79,8 +79,8 @@ def _function(name: str) -> Callable[..., Any]:
     flag_name = flag_name.upper()
     if action not in ("get", "set") or flag_name not in FLAGS:
         raise AttributeError(
-            f"module {_PUBLIC_NAME!r} has no attribute {name!r}: the flags in effect are "
-            f"{', '.join(sorted(FLAGS))}"
+            f"module {_PUBLIC_NAME!r} has no attribute {name!r}: the flags with an effect are "
+            f"{', '.join(sorted(OBEYED))}"
         )
     if action == "get":
 
@@ -97,7 +97,9 @@ def _function(name: str) -> Callable[..., Any]:
             assign(flag_name, value)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{flag_name}: {FLAGS[flag_name].effect} (default {FLAGS[flag_name].default!r})."
+    flag = FLAGS[flag_name]
+    effect = flag.effect or "accepted, without effect"
+    function.__doc__ = f"{flag_name}: {effect} (default {flag.default!r})."
     return function
 
 

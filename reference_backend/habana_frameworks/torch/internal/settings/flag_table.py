@@ -1,14 +1,16 @@
-"""The environment flags that have an effect in this release, as data.
+"""The environment flags of the public contract, as data.
 
-Names, types and defaults are those of the public contract; a flag joins the table together with the code that
-obeys it.
+Names, types and defaults are those of the contract. `OBEYED` has the flags that change something here; all
+others, in `flags_without_effect.txt`, are accepted, checked and shown, so that scripts that set them run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib import resources
 from typing import NamedTuple
 
-from .environment import Value
+from .environment import Value, parse
 
 
 class Flag(NamedTuple):
@@ -18,7 +20,7 @@ class Flag(NamedTuple):
         kind: ``bool``, ``u32``, ``u64``, ``i64`` or ``str`` (see `environment.parse`).
         default: value if the variable is unset.
         settable: `bridge_config` has a setter; the other flags are fixed once the process has read them.
-        effect: the effect of the flag, in words.
+        effect: the effect of the flag, in words; empty if it has none.
     """
 
     kind: str
@@ -27,7 +29,7 @@ class Flag(NamedTuple):
     effect: str
 
 
-FLAGS: dict[str, Flag] = {
+OBEYED: dict[str, Flag] = {
     "PT_HPU_LAZY_MODE": Flag("u32", 0, False, "mode of the process, read when the package is imported"),
     "PT_HPU_PLACE_ON_CPU": Flag("str", "", False, "which operators may fall back to the CPU"),
     "PT_ENABLE_HABANA_STREAMASYNC": Flag("bool", True, False, "false: the host waits for each operator"),
@@ -55,4 +57,28 @@ FLAGS: dict[str, Flag] = {
     "PT_HPU_MAX_COMPOUND_OP_SYNC": Flag("bool", False, False, "true: and the host waits for it"),
     "PT_HPU_PGM_ENABLE_CACHE": Flag("bool", True, False, "false: each lazy graph is compiled anew"),
     "PT_HPU_GPU_MIGRATION": Flag("bool", False, False, "load the separate GPU migration package at import"),
+    "PT_HPU_STOCHASTIC_ROUNDING_MODE": Flag(
+        "u32", 1, False, "1: stochastic rounding to fp8 makes magnitudes below half of the smallest one zero"
+    ),
+    "PT_ENABLE_COMM_GROUP_CACHE": Flag(
+        "bool", True, False, "new_group with the same ranks returns one group"
+    ),
+    "PT_HPU_ENABLE_LAZY_COLLECTIVES": Flag("bool", False, False, "collectives are recorded in graphs"),
+    "PT_HPU_ENABLE_SFG": Flag("bool", False, False, "start of the option enable_sfg of hpu_backend"),
+    "PT_HPU_POOL_MEM_ACQUIRE_PERC": Flag("u32", 100, False, "percentage of memory that tensors may use"),
+    "PT_HPU_RECIPE_CACHE_CONFIG": Flag(
+        "str", "", False, "recipe cache on disk: path, delete at start, size in MB"
+    ),
 }
+
+
+def _without_effect() -> Iterator[tuple[str, Flag]]:
+    text = resources.files(__package__).joinpath("flags_without_effect.txt").read_text()
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            name, kind, settable, *default = line.split(" ")
+            yield name, Flag(kind, parse(name, kind, " ".join(default)), settable == "settable", "")
+
+
+#: All flags, by name.
+FLAGS: dict[str, Flag] = OBEYED | dict(_without_effect())

@@ -1,0 +1,1 @@
+"""Extensions of torch for which the device has kernels: `kernels`, `normalization`, `optimizers`, ..."""

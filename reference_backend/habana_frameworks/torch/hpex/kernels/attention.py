@@ -1,0 +1,212 @@
+"""Fused attention; `torch.ops.hpu` computes it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from habana_frameworks.torch.hpu import sdp_kernel_flag
+
+import torch
+
+_Attended = torch.Tensor | tuple[torch.Tensor, ...]
+
+
+class FusedSDPA:
+    """Scaled dot product attention with a backward pass of its own."""
+
+    @staticmethod
+    def apply(
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        attn_mask: torch.Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        softmax_mode: str = "None",
+        recompute_mode: bool | None = None,
+        valid_seq_len: torch.Tensor | None = None,
+        seq_padding_type: str = "left",
+        return_dropout_mask: bool = False,
+        return_attn_probs: bool = False,
+    ) -> _Attended:
+        """Attend.
+
+        Args:
+            q: [..., T, D].
+            k: [..., S, D]. Of rank 4, [batch, heads, S, D], it may have fewer heads than ``q``, each for a
+                group of those.
+            v: [..., S, E], heads as ``k``.
+            attn_mask: broadcasts with [..., T, S]: bool, true where a query may look, or a summand.
+            dropout_p: probability of dropout.
+            is_causal: whether query i sees keys up to i only.
+            scale: factor of the scores; None for 1 / sqrt(D).
+            softmax_mode: "None", "fast" or "fp32".
+            recompute_mode: whether the backward pass computes the matrix again; None for what
+                `hpu.recompute_sdp_enabled` says.
+            valid_seq_len: number of keys that count, one for each batch; inference with ``is_causal``.
+            seq_padding_type: the side of the keys that do not, "left" or "right".
+            return_dropout_mask: also return the mask of what dropout kept.
+            return_attn_probs: also return the matrix; inference only.
+
+        Returns:
+            the result; a tuple if the matrix or the mask, in this order, is asked for.
+
+        Raises:
+            AssertionError: options that exclude each other.
+        """
+        training = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))
+        recompute = sdp_kernel_flag.recompute_sdp_enabled() if recompute_mode is None else recompute_mode
+        if return_attn_probs:
+            assert not training, "return_attn_probs is for inference: call it under torch.no_grad()"
+            recompute = False
+        assert not (recompute and training and softmax_mode == "fast" and not is_causal), (
+            "softmax_mode 'fast' with recomputation trains with is_causal only: use 'None', or set is_causal"
+        )
+        assert valid_seq_len is None or (not training and is_causal and attn_mask is None), (
+            "valid_seq_len is for inference with is_causal and without attn_mask"
+        )
+        assert not (return_dropout_mask and recompute), (
+            "the variant that recomputes has no dropout mask: pass recompute_mode=False"
+        )
+        factor = 1 / math.sqrt(q.size(-1)) if scale is None else scale
+        heads = q.size(1) if q.dim() == 4 else 0
+        grouped = q.dim() == 4 and k.size(1) not in (1, heads)
+        if grouped:
+            groups = k.size(1)
+            q = q.unflatten(1, (groups, -1))
+            k, v = k.unsqueeze(2), v.unsqueeze(2)
+            attn_mask = _grouped(attn_mask, groups, heads)
+        rest = (
+            attn_mask, dropout_p, factor, is_causal, softmax_mode, valid_seq_len, seq_padding_type
+        )  # fmt: skip
+        if recompute:
+            found: tuple[torch.Tensor, ...] = (_Recomputed.apply(q, k, v, training, *rest),)
+        else:
+            found = _Kept.apply(q, k, v, *rest)
+        if grouped:
+            found = tuple(one.flatten(1, 2) if one.dim() == 5 else one for one in found)
+        if recompute:
+            return found[0]
+        out, matrix, kept = found
+        more = ((matrix,) if return_attn_probs else ()) + ((kept,) if return_dropout_mask else ())
+        return (out, *more) if more else out
+
+
+def fp8_fused_sdpa(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    softmax_mode: str = "None",
+    d_scale_q: Any = None,
+    d_scale_k: Any = None,
+    d_scale_v: Any = None,
+    q_scale_s: Any = None,
+    q_scale_o: Any = None,
+    d_scale_s: Any = None,
+    is_amax_s: bool = False,
+    is_amax_o: bool = False,
+    valid_seq_len: torch.Tensor | None = None,
+    seq_padding_type: str = "left",
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Attention of fp8 values for inference: the result, and the largest magnitudes of matrix and result.
+
+    Arguments are those of `FusedSDPA.apply`, and the scales of `torch.ops.hpu.fp8_sdpa_recomp_fwd`, all of
+    them tensors or all numbers.
+    """
+    factor = 1 / math.sqrt(q.size(-1)) if scale is None else scale
+    scales = (d_scale_q, d_scale_k, d_scale_v, q_scale_s, q_scale_o, d_scale_s)
+    found = torch.ops.hpu.fp8_sdpa_recomp_fwd(
+        q, k, v, attn_mask, dropout_p, factor, is_causal, False, softmax_mode, *scales, is_amax_s, is_amax_o,
+        valid_seq_len, seq_padding_type,
+    )  # fmt: skip
+    return found[0], found[4], found[5]
+
+
+class PySDPA:
+    """Attention as its formula, with torch's operators: what `FusedSDPA` is compared with."""
+
+    @staticmethod
+    def apply(
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        attn_mask: torch.Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+    ) -> torch.Tensor:
+        """Attend; arguments are those of `FusedSDPA.apply`."""
+        factor = 1 / math.sqrt(q.size(-1)) if scale is None else scale
+        scores = torch.matmul(q, k.transpose(-2, -1)) * factor
+        if is_causal:
+            closed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+            scores = scores.masked_fill(closed, float("-inf"))
+        if attn_mask is not None:
+            is_bool = attn_mask.dtype == torch.bool
+            scores = scores.masked_fill(~attn_mask, float("-inf")) if is_bool else scores + attn_mask
+        matrix = torch.nn.functional.dropout(torch.softmax(scores, -1), dropout_p, dropout_p > 0)
+        return torch.matmul(matrix, v)
+
+
+class PySDPAHinted(PySDPA):
+    """`PySDPA`; the hints to the graph compiler that hardware has here change nothing on this device."""
+
+
+class _Kept(torch.autograd.Function):
+    """Attention that keeps its matrix for the backward pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None, p: float,
+        scale: float, is_causal: bool, softmax_mode: str, valid_seq_len: torch.Tensor | None, side: str,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+        out, matrix, kept = torch.ops.hpu.sdpa_fwd(
+            q, k, v, mask, p, scale, is_causal, softmax_mode, valid_seq_len, side
+        )
+        ctx.save_for_backward(q, k, v, matrix, kept, out)
+        ctx.numbers = is_causal, p, scale
+        ctx.mark_non_differentiable(matrix, kept)
+        return out, matrix, kept
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
+        q, k, v, matrix, kept, out = ctx.saved_tensors
+        return (*torch.ops.hpu.sdpa_bwd(grads[0], q, k, v, matrix, kept, *ctx.numbers, out), *[None] * 7)
+
+
+class _Recomputed(torch.autograd.Function):
+    """Attention that computes its matrix again in the backward pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, training: bool,
+        mask: torch.Tensor | None, p: float, scale: float, is_causal: bool, softmax_mode: str,
+        valid_seq_len: torch.Tensor | None, side: str,
+    ) -> torch.Tensor:  # fmt: skip
+        out, most, reciprocal, seed = torch.ops.hpu.sdpa_recomp_fwd(
+            q, k, v, mask, p, scale, is_causal, training, softmax_mode, valid_seq_len, side
+        )
+        ctx.save_for_backward(q, k, v, mask, most, reciprocal, seed, out)
+        ctx.numbers = is_causal, p, scale, softmax_mode
+        found: torch.Tensor = out
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
+        *given, out = ctx.saved_tensors
+        return (*torch.ops.hpu.sdpa_recomp_bwd(grads[0], *given, *ctx.numbers, out), *[None] * 8)
+
+
+def _grouped(mask: torch.Tensor | None, groups: int, heads: int) -> torch.Tensor | None:
+    """A mask [batch, heads or 1, T, S] for scores [batch, groups, heads / groups, T, S]."""
+    if mask is None or mask.dim() < 3:
+        return mask
+    if mask.size(-3) == heads:
+        return mask.unflatten(-3, (groups, -1))
+    return mask.unsqueeze(-3)

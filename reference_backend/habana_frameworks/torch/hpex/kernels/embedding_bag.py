@@ -1,0 +1,73 @@
+"""Sums of rows of a table, bag by bag, with a backward pass that gathers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+class EmbeddingBagPreproc:
+    """Makes on the host what `EmbeddingBag` needs of indices and offsets."""
+
+    def __call__(
+        self, indices: torch.Tensor, offsets: torch.Tensor, rows: int
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Sort bags by row.
+
+        Args:
+            indices: rows of the table, bag after bag, on the CPU.
+            offsets: first index of each bag, on the CPU.
+            rows: rows of the table.
+
+        Returns:
+            indices, offsets and count for the forward pass, and the same for the backward pass: of each row,
+            the bags that name it. All int32 on the CPU; offsets end with the number of indices.
+
+        Raises:
+            ValueError: a tensor is not on the CPU.
+        """
+        for name, tensor in (("indices", indices), ("offsets", offsets)):
+            if tensor.device.type != "cpu":
+                raise ValueError(f"EmbeddingBagPreproc works on the host, and {name} is on {tensor.device}")
+        count = indices.numel()
+        bounds = torch.cat((offsets.long(), torch.tensor([count])))
+        bag = torch.repeat_interleave(torch.arange(offsets.numel()), bounds.diff())
+        order = torch.argsort(indices.long(), stable=True)
+        of_rows = torch.bincount(indices.long(), minlength=rows)
+        starts = torch.cat((torch.zeros(1, dtype=torch.int64), of_rows.cumsum(0)))
+        number = torch.tensor([count], dtype=torch.int32)
+        return (
+            indices.int(), bounds.int(), number, bag[order].int(), starts.int(), number.clone()
+        )  # fmt: skip
+
+
+class EmbeddingBag(torch.autograd.Function):
+    """`torch.nn.functional.embedding_bag` in mode sum."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        table: torch.Tensor,
+        indices: torch.Tensor,
+        offsets: torch.Tensor,
+        valid_count: torch.Tensor,
+        indices_bwd: torch.Tensor,
+        offsets_bwd: torch.Tensor,
+        valid_count_bwd: torch.Tensor,
+        kernel_mode: int = 0,
+    ) -> torch.Tensor:
+        """Sum rows of a table [rows, features]; `EmbeddingBagPreproc` makes the other tensors."""
+        ctx.save_for_backward(indices_bwd, offsets_bwd, valid_count_bwd)
+        ctx.shape, ctx.mode = table.shape, kernel_mode
+        found: torch.Tensor = torch.ops.hpu.embedding_bag_sum(
+            table, indices, offsets, valid_count, kernel_mode
+        )
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
+        """Gather the gradient of the table."""
+        gradient = torch.empty(ctx.shape, dtype=grads[0].dtype, device=grads[0].device)
+        torch.ops.hpu.embedding_bag_sum_bwd_out(gradient, grads[0], *ctx.saved_tensors, ctx.mode)
+        return (gradient, *[None] * 7)

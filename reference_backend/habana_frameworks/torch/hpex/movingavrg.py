@@ -1,0 +1,74 @@
+"""Exponential moving average of a model's state."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable
+
+from habana_frameworks.torch.core.step_closure import _mark_step_if_lazy
+
+import torch
+
+
+class FusedEMA:
+    """Keeps the moving average of all floating-point entries of a model's ``state_dict``.
+
+    `ema` is a copy of the model, in eval mode and without gradients.
+    """
+
+    def __init__(self, model: torch.nn.Module, decay: float = 0.9999, updates: int = 0) -> None:
+        """Copy a model.
+
+        Args:
+            model: the model.
+            decay: part of the average that stays in a step, after many of them.
+            updates: number of steps that were done before.
+
+        Raises:
+            ValueError: the decay is negative.
+        """
+        if decay < 0:
+            raise ValueError(f"the decay of FusedEMA is a number from 0 to 1, and decay is {decay}")
+        self.ema = copy.deepcopy(model).eval()
+        for parameter in self.ema.parameters():
+            parameter.requires_grad_(False)
+        self.updates = updates
+        self.base_decay = decay
+
+    def decay(self, updates: int) -> float:
+        """Decay in step ``updates``: it grows from 0, so that the first steps count."""
+        return self.base_decay * (1 - math.exp(-updates / 2000))
+
+    def update(self, model: torch.nn.Module) -> None:
+        """Take a step of the model into the average."""
+        _mark_step_if_lazy()
+        self.updates += 1
+        pairs = [
+            (value.detach(), average)
+            for value, average in zip(
+                model.state_dict().values(), self.ema.state_dict().values(), strict=True
+            )
+            if average.dtype.is_floating_point
+        ]
+        if pairs:
+            decay = torch.tensor(self.decay(self.updates), device=pairs[0][1].device)
+            with torch.no_grad():
+                torch.ops.hpu.optimizer_ema([p[0] for p in pairs], [p[1] for p in pairs], decay)
+        _mark_step_if_lazy()
+
+    def update_attr(
+        self, model: torch.nn.Module, include: Iterable[str] = (), exclude: Iterable[str] = ("process_group",)
+    ) -> None:
+        """Copy attributes of the model that have no leading underscore.
+
+        Args:
+            model: where they are taken from.
+            include: names that are copied alone; none for all.
+            exclude: names that are not copied.
+        """
+        wanted, unwanted = set(include), set(exclude)
+        for name, value in vars(model).items():
+            if name.startswith("_") or name in unwanted or (wanted and name not in wanted):
+                continue
+            setattr(self.ema, name, value)

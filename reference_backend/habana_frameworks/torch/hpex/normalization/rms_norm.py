@@ -1,0 +1,63 @@
+"""Root-mean-square normalisation; `torch.ops.hpu.rms_norm` computes it."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import torch
+
+
+class RmsNormBwdMode(enum.Enum):
+    """How hardware divides the work of the backward pass; the values are the same."""
+
+    DEFAULT = 0
+    STATIC_CASE_WIDTH_PARTITIONING = 1
+
+
+class _RmsNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, data_in: torch.Tensor, gamma: torch.Tensor, eps: float, use_stages: bool, mode: int,
+        fast: bool,
+    ) -> torch.Tensor:  # fmt: skip
+        operator = torch.ops.hpu.rms_norm_fast if fast else torch.ops.hpu.rms_norm
+        out, inverse = operator(data_in, gamma, eps)
+        ctx.save_for_backward(data_in, gamma, inverse)
+        ctx.options = use_stages, mode
+        ctx.fast = fast
+        found: torch.Tensor = out
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
+        names = torch.ops.hpu
+        operator = names.rms_norm_fast_backward if ctx.fast else names.rms_norm_backward
+        return (*operator(grads[0], *ctx.saved_tensors, *ctx.options), *[None] * 4)
+
+
+class FusedRMSNorm:
+    """y = x * gamma / sqrt(mean(x^2) + eps) over the last dimension."""
+
+    @staticmethod
+    def apply(
+        data_in: torch.Tensor,
+        gamma: torch.Tensor,
+        eps: float,
+        use_stages: bool = True,
+        bwd_mode: int | RmsNormBwdMode = 0,
+        fast_math: bool = False,
+    ) -> torch.Tensor:
+        """Normalise.
+
+        Args:
+            data_in: [..., N].
+            gamma: [N].
+            eps: added to the mean of squares.
+            use_stages: a choice of hardware, as ``bwd_mode``.
+            bwd_mode: a member of `RmsNormBwdMode`, or its number.
+            fast_math: use the variant that is less exact on hardware.
+        """
+        mode = bwd_mode.value if isinstance(bwd_mode, RmsNormBwdMode) else bwd_mode
+        found: torch.Tensor = _RmsNorm.apply(data_in, gamma, eps, use_stages, mode, fast_math)
+        return found

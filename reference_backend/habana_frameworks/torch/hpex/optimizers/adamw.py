@@ -1,0 +1,142 @@
+"""AdamW."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from habana_frameworks.torch.utils.internal import is_lazy
+
+import torch
+
+from . import _step
+
+Dtypes = torch.dtype | tuple[torch.dtype, torch.dtype] | None
+_FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+
+
+class FusedAdamW(torch.optim.Optimizer):
+    """AdamW (Loshchilov and Hutter, 2017), by `torch.ops.hpu.optimizer_adamw`."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+        bias_correction: bool = True,
+        moments_dtype: Dtypes = None,
+    ) -> None:
+        """Make an optimizer.
+
+        Args:
+            params: parameters or groups of them.
+            lr: learning rate.
+            betas: decays of the moments.
+            eps: added to the root of the second moment.
+            weight_decay: decay of weights, times the learning rate.
+            bias_correction: whether the step makes up for moments that begin at zero.
+            moments_dtype: dtype of both moments, or of each: bfloat16, float32 or fp8; None for that of the
+                parameter.
+
+        Raises:
+            ValueError: a number is out of its range.
+        """
+        _step.non_negative(**{"learning rate": lr, "epsilon value": eps, "weight_decay": weight_decay})
+        _step.betas_below_one(betas)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "bias_correction": bias_correction,
+            "moments_dtype": moments_dtype,
+        }
+        super().__init__(params, defaults)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """Take a step; return what ``closure`` does."""
+        loss = _step.loss_of(closure)
+        for group in self.param_groups:
+            parameters = _step.with_gradients(group)
+            if not parameters:
+                continue
+            _step.mark_step()
+            group["step"] = group.get("step", 0) + 1
+            beta1, beta2 = group["betas"]
+            for parameter in parameters:
+                self._begin(parameter, group["moments_dtype"])
+            size = group["lr"]
+            if group["bias_correction"]:
+                size *= math.sqrt(1 - beta2 ** group["step"]) / (1 - beta1 ** group["step"])
+            update(
+                parameters,
+                [self.state[p]["exp_avg"] for p in parameters],
+                [self.state[p]["exp_avg_sq"] for p in parameters],
+                size,
+                beta1,
+                beta2,
+                group["eps"],
+                1 - group["weight_decay"] * group["lr"],
+                [self.state[p]["exp_avg_scale"] for p in parameters],
+                [self.state[p]["exp_avg_sq_scale"] for p in parameters],
+            )
+            _step.mark_step()
+        return loss
+
+    def _begin(self, parameter: torch.Tensor, dtypes: Dtypes) -> None:
+        state = self.state[parameter]
+        if state:
+            return
+        both = dtypes if isinstance(dtypes, tuple) else (dtypes, dtypes)
+        for name, dtype in zip(("exp_avg", "exp_avg_sq"), both, strict=True):
+            state[name] = torch.zeros_like(parameter, dtype=dtype or parameter.dtype)
+            one = torch.ones((), device=parameter.device)
+            state[f"{name}_scale"] = one if dtype in _FP8 else None
+
+
+def update(
+    parameters: list[torch.Tensor],
+    first: list[torch.Tensor],
+    second: list[torch.Tensor],
+    size: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    decay: float,
+    first_scales: list[torch.Tensor | None] | None = None,
+    second_scales: list[torch.Tensor | None] | None = None,
+    gradients: list[torch.Tensor] | None = None,
+) -> None:
+    """Step parameters by gradients, their own if there are no others.
+
+    ``size`` has the bias correction, and ``decay`` is a factor.
+    """
+    if gradients is None:
+        gradients = [p.grad for p in parameters]  # type: ignore[misc]
+    device = parameters[0].device
+    scales = []
+    for given in (first_scales, second_scales):
+        given = given or [None]
+        scales.append(None if given[0] is None else given)
+    if is_lazy():
+        torch.ops.hpu.optimizer_adamw(
+            gradients,
+            parameters,
+            first,
+            second,
+            _step.number(-size, device),
+            beta1,
+            beta2,
+            eps,
+            decay,
+            *scales,
+        )
+        return
+    torch.ops.hpu.optimizer_adamw(
+        gradients, parameters, first, second, _step.number(-size, device), beta1, beta2, eps,
+        _step.number(decay, device), decay != 1.0, *scales,
+    )  # fmt: skip

@@ -1,0 +1,118 @@
+"""LAMB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from . import _step
+
+
+class FusedLamb(torch.optim.Optimizer):
+    """LAMB (You et al., 2019) by `torch.ops.hpu.optimizer_lamb_phase1` and `optimizer_lamb_phase2`."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        bias_correction: bool = True,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-6,
+        weight_decay: float = 0.01,
+        amsgrad: bool = False,
+        adam_w_mode: bool = True,
+        grad_averaging: bool = True,
+        set_grad_none: bool = True,
+        max_grad_norm: float = 1.0,
+        use_lamb: bool = False,
+        fused: bool = False,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Make an optimizer.
+
+        Args:
+            params: parameters or groups of them.
+            lr: learning rate.
+            bias_correction: whether the step makes up for moments that begin at zero.
+            betas: decays of the moments.
+            eps: added to the root of the second moment.
+            weight_decay: decay of weights, part of the step.
+            amsgrad: not supported.
+            adam_w_mode: only True: decay is part of the step.
+            grad_averaging: whether gradients enter the first moment times 1 - beta1.
+            set_grad_none: whether `zero_grad` drops gradients.
+            max_grad_norm: gradients are scaled down to this norm together.
+            use_lamb: scale by layer where there is no decay, too.
+            fused: a choice of hardware; the values are the same.
+            dtype: dtype of the moments; None for that of the parameter.
+
+        Raises:
+            RuntimeError: ``amsgrad``, or not ``adam_w_mode``.
+            ValueError: a number is out of its range.
+        """
+        if amsgrad:
+            raise RuntimeError("FusedLamb does not support the AMSGrad variant: leave amsgrad out")
+        if not adam_w_mode:
+            raise RuntimeError("FusedLamb has weight decay as AdamW only: leave adam_w_mode out")
+        _step.non_negative(**{"learning rate": lr, "epsilon value": eps, "weight_decay": weight_decay})
+        _step.betas_below_one(betas)
+        defaults = {
+            "lr": lr,
+            "bias_correction": bias_correction,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "grad_averaging": grad_averaging,
+            "max_grad_norm": max_grad_norm,
+        }
+        super().__init__(params, defaults)
+        self.set_grad_none, self.use_lamb, self.moments_dtype = set_grad_none, use_lamb, dtype
+
+    def zero_grad(self, set_to_none: bool | None = None) -> None:  # type: ignore[override]
+        """Drop gradients, or zero them without ``set_grad_none``."""
+        super().zero_grad(self.set_grad_none if set_to_none is None else set_to_none)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """Take a step; return what ``closure`` does."""
+        loss = _step.loss_of(closure)
+        every = [p for group in self.param_groups for p in _step.with_gradients(group)]
+        if not every:
+            return loss
+        _step.mark_step()
+        bound = self.defaults["max_grad_norm"]
+        clip = torch.ops.hpu.optimizer_lamb_fused_norm([p.grad for p in every], bound)
+        for group in self.param_groups:
+            parameters = _step.with_gradients(group)
+            if not parameters:
+                continue
+            group["step"] = group.get("step", 0) + 1
+            self._update(group, parameters, clip)
+        _step.mark_step()
+        return loss
+
+    def _update(self, group: dict[str, Any], parameters: list[torch.Tensor], clip: torch.Tensor) -> None:
+        beta1, beta2 = group["betas"]
+        device = parameters[0].device
+        for parameter in parameters:
+            if not self.state[parameter]:
+                dtype = self.moments_dtype or parameter.dtype
+                self.state[parameter]["exp_avg"] = torch.zeros_like(parameter, dtype=dtype)
+                self.state[parameter]["exp_avg_sq"] = torch.zeros_like(parameter, dtype=dtype)
+        corrected = group["bias_correction"]
+        first = 1 - beta1 ** group["step"] if corrected else 1.0
+        second = 1 - beta2 ** group["step"] if corrected else 1.0
+        weight_norms, adam_norms = ([torch.zeros((), device=device) for _ in parameters] for _ in range(2))
+        steps = [torch.empty_like(p) for p in parameters]
+        torch.ops.hpu.optimizer_lamb_phase1(
+            [p.grad for p in parameters], parameters, [self.state[p]["exp_avg"] for p in parameters],
+            [self.state[p]["exp_avg_sq"] for p in parameters], weight_norms, adam_norms, steps, clip,
+            int(group["grad_averaging"]), beta1, beta2, group["eps"], _step.number(first, device),
+            _step.number(second, device), group["weight_decay"],
+        )  # fmt: skip
+        torch.ops.hpu.optimizer_lamb_phase2(
+            parameters, adam_norms, weight_norms, steps, _step.number(-group["lr"], device),
+            group["weight_decay"], self.use_lamb,
+        )  # fmt: skip

@@ -1,0 +1,71 @@
+"""Momentum with the learning rate inside the buffer, as TensorFlow's ApplyMomentum users have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from . import _step
+
+
+class FusedResourceApplyMomentum(torch.optim.Optimizer):
+    """Momentum whose buffer takes learning rate * gradient (`hpu.optimizer_resource_apply_momentum`)."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ) -> None:
+        """Make an optimizer.
+
+        Args:
+            params: parameters or groups of them.
+            lr: learning rate.
+            momentum: decay of the buffer.
+            weight_decay: added to gradients, times the weight.
+            nesterov: whether the step looks ahead; the device does so with momentum * d added.
+
+        Raises:
+            ValueError: a number is negative, or ``nesterov`` without momentum.
+        """
+        _step.non_negative(
+            **{"learning rate": lr, "momentum value": momentum, "weight_decay value": weight_decay}
+        )
+        if nesterov and momentum <= 0:
+            raise ValueError("Nesterov momentum requires a momentum")
+        super().__init__(
+            params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov}
+        )
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """Take a step; return what ``closure`` does."""
+        loss = _step.loss_of(closure)
+        for group in self.param_groups:
+            parameters = _step.with_gradients(group)
+            if not parameters:
+                continue
+            _step.mark_step()
+            pairs, deltas = [], []
+            for parameter in parameters:
+                state = self.state[parameter]
+                if "momentum_buffer" not in state:
+                    state["momentum_buffer"] = torch.zeros_like(parameter)
+                pairs += [parameter, state["momentum_buffer"]]
+                gradient = parameter.grad.add(parameter, alpha=group["weight_decay"])  # type: ignore[union-attr]
+                deltas.append(gradient * group["lr"])
+            momentum = group["momentum"]
+            if group["nesterov"]:
+                torch.ops.hpu.optimizer_resource_apply_momentum(pairs, deltas, momentum)
+                # The step of the operator was the buffer; that of Nesterov is d + momentum * buffer.
+                for weight, buffer, d in zip(pairs[::2], pairs[1::2], deltas, strict=True):
+                    weight.add_(buffer).sub_(d + momentum * buffer)
+            else:
+                torch.ops.hpu.optimizer_resource_apply_momentum(pairs, deltas, momentum)
+            _step.mark_step()
+        return loss

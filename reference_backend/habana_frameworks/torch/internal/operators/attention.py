@@ -1,0 +1,248 @@
+"""Scaled dot product attention (Vaswani et al., 2017), with what its backward pass needs.
+
+Two forms: one keeps the matrix of attention, the other its row maxima and sums, and computes it again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from . import draws
+from .formats import wide
+
+_SOFTMAX_MODES = ("None", "fast", "fp32")
+_PADDING = ("left", "right")
+
+
+class Masks(NamedTuple):
+    """What a query may not see."""
+
+    attention_mask: torch.Tensor | None
+    is_causal: bool
+    valid_seq_len: torch.Tensor | None = None
+    seq_padding_type: str = "left"
+
+
+def sdpa_fwd(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    p: float,
+    scale: float,
+    is_causal: bool,
+    softmax_mode: str,
+    valid_seq_len: torch.Tensor | None,
+    seq_padding_type: str,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Attention, its matrix before dropout, and the mask of what dropout kept (no element without dropout).
+
+    Args:
+        q: [..., T, D].
+        k: [..., S, D].
+        v: [..., S, E].
+        attention_mask: what broadcasts with [..., T, S]: bool, true where a query may look, or a summand.
+        p: probability of dropout.
+        scale: factor of q k'.
+        is_causal: whether query i sees keys up to i only.
+        softmax_mode: "None", "fast" or "fp32"; "fast" is less exact on hardware and the same here.
+        valid_seq_len: number of keys that count, one for each batch.
+        seq_padding_type: the side of the keys that do not, "left" or "right".
+
+    Raises:
+        RuntimeError: another mode or side.
+    """
+    if p > 0:
+        return sdpa_fwd_dropout_seed(
+            draws.seeds(1, q.device), q, k, v, attention_mask, p, scale, is_causal, softmax_mode,
+            valid_seq_len, seq_padding_type,
+        )  # fmt: skip
+    masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
+    matrix = torch.softmax(scores(q, k, scale, masks, softmax_mode), -1)
+    out = torch.matmul(matrix, wide(v)).to(q.dtype)
+    return out, matrix.to(q.dtype), torch.empty(0, dtype=torch.bool, device=q.device)
+
+
+#: Names of the variants of hardware.
+sdpa_fwd_dropout = sdpa_fwd_non_dropout = sdpa_fwd
+
+
+def sdpa_fwd_dropout_seed(
+    seed: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    p: float,
+    scale: float,
+    is_causal: bool,
+    softmax_mode: str,
+    valid_seq_len: torch.Tensor | None,
+    seq_padding_type: str,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """`sdpa_fwd` with the dropout of a seed."""
+    masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
+    matrix = torch.softmax(scores(q, k, scale, masks, softmax_mode), -1)
+    kept = draws.uniform(seed, matrix.shape) >= p
+    out = torch.matmul(dropped(matrix, kept, p), wide(v)).to(q.dtype)
+    return out, matrix.to(q.dtype), kept
+
+
+def sdpa_bwd(
+    grad: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    P: torch.Tensor,
+    dm: torch.Tensor | None,
+    is_causal: bool,
+    p: float,
+    scale: float,
+    fwd_out: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Gradients of `sdpa_fwd` with respect to q, k and v."""
+    return gradients(grad, q, k, v, wide(P), dm if dm is not None and dm.numel() else None, p, scale)
+
+
+def sdpa_recomp_fwd(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    p: float,
+    scale: float,
+    is_causal: bool,
+    requires_backward: bool,
+    softmax_mode: str,
+    valid_seq_len: torch.Tensor | None,
+    seq_padding_type: str,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Attention; row maxima and 1 / row sums, float32[..., T, 1]; and the seed of the dropout, int32[1].
+
+    Without ``requires_backward`` maxima and sums have no element. Arguments are those of `sdpa_fwd`.
+    """
+    seed = draws.seeds(1, q.device) if p > 0 else torch.zeros(1, dtype=torch.int32, device=q.device)
+    return sdpa_recomp_fwd_dropout_seed(
+        seed, q, k, v, attention_mask, p, scale, is_causal, requires_backward, softmax_mode, valid_seq_len,
+        seq_padding_type,
+    )  # fmt: skip
+
+
+sdpa_recomp_fwd_dropout = sdpa_recomp_fwd_non_dropout = sdpa_recomp_fwd
+
+
+def sdpa_recomp_fwd_dropout_seed(
+    seed: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    p: float,
+    scale: float,
+    is_causal: bool,
+    requires_backward: bool,
+    softmax_mode: str,
+    valid_seq_len: torch.Tensor | None,
+    seq_padding_type: str,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """`sdpa_recomp_fwd` with the dropout of a seed."""
+    masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
+    matrix, most, reciprocal = _softmax(scores(q, k, scale, masks, softmax_mode))
+    kept = draws.uniform(seed, matrix.shape) >= p if p > 0 else None
+    out = torch.matmul(dropped(matrix, kept, p), wide(v)).to(q.dtype)
+    if not requires_backward:
+        most, reciprocal = (torch.empty(0, device=q.device) for _ in range(2))
+    return out, most, reciprocal, seed.clone()
+
+
+def sdpa_recomp_bwd(
+    grad: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    m: torch.Tensor,
+    linv: torch.Tensor,
+    seed: torch.Tensor | None,
+    is_causal: bool,
+    p: float,
+    scale: float,
+    softmax_mode: str,
+    fwd_out: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Gradients of `sdpa_recomp_fwd` with respect to q, k and v; the matrix is computed again."""
+    masks = Masks(attention_mask, is_causal)
+    matrix = torch.exp(scores(q, k, scale, masks, softmax_mode) - wide(m)) * wide(linv)
+    kept = None
+    if p > 0:
+        if seed is None:
+            raise RuntimeError("sdpa_recomp_bwd with dropout needs the seed that sdpa_recomp_fwd returned")
+        kept = draws.uniform(seed, matrix.shape) >= p
+    return gradients(grad, q, k, v, matrix, kept, p, scale)
+
+
+def scores(q: torch.Tensor, k: torch.Tensor, scale: float, masks: Masks, softmax_mode: str) -> torch.Tensor:
+    """scale * q k', with the least number where a query may not look."""
+    if softmax_mode not in _SOFTMAX_MODES or masks.seq_padding_type not in _PADDING:
+        raise RuntimeError(
+            f"attention has the softmax modes {', '.join(_SOFTMAX_MODES)} and padding left or right: got "
+            f"{softmax_mode!r} and {masks.seq_padding_type!r}"
+        )
+    found = torch.matmul(wide(q), wide(k).transpose(-2, -1)) * scale
+    closed = torch.finfo(found.dtype).min
+    if masks.attention_mask is not None:
+        if masks.attention_mask.dtype == torch.bool:
+            found = found.masked_fill(~masks.attention_mask, closed)
+        else:
+            # A mask of minus infinity must not make rows of NaN where it closes all.
+            found = (found + wide(masks.attention_mask)).clamp(min=closed)
+    columns = torch.arange(k.size(-2), device=q.device)
+    if masks.is_causal:
+        rows = torch.arange(q.size(-2), device=q.device).unsqueeze(-1)
+        found = found.masked_fill(columns > rows, closed)
+    if masks.valid_seq_len is not None:
+        length = masks.valid_seq_len.reshape([-1] + [1] * (found.dim() - 1))
+        outside = columns >= length if masks.seq_padding_type == "right" else columns < k.size(-2) - length
+        found = found.masked_fill(outside, closed)
+    return found
+
+
+def dropped(matrix: torch.Tensor, kept: torch.Tensor | None, p: float) -> torch.Tensor:
+    """The matrix after dropout."""
+    if kept is None:
+        return matrix
+    return matrix * kept * (1 / (1 - p) if p < 1 else 0.0)
+
+
+def gradients(
+    grad: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    matrix: torch.Tensor,
+    kept: torch.Tensor | None,
+    p: float,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Gradients with respect to q, k and v of attention with a matrix."""
+    gradient = wide(grad)
+    of_v = torch.matmul(dropped(matrix, kept, p).transpose(-2, -1), gradient)
+    of_matrix = dropped(torch.matmul(gradient, wide(v).transpose(-2, -1)), kept, p)
+    of_scores = matrix * (of_matrix - (of_matrix * matrix).sum(-1, keepdim=True)) * scale
+    of_q = torch.matmul(of_scores, wide(k))
+    of_k = torch.matmul(of_scores.transpose(-2, -1), wide(q))
+    return _like(of_q, q), _like(of_k, k), _like(of_v, v)
+
+
+def _softmax(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    most = values.amax(-1, keepdim=True)
+    exponentials = torch.exp(values - most)
+    reciprocal = exponentials.sum(-1, keepdim=True).reciprocal()
+    return exponentials * reciprocal, most, reciprocal
+
+
+def _like(gradient: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """Summed over what was broadcast."""
+    return gradient.sum_to_size(tensor.shape).to(tensor.dtype)

@@ -1,0 +1,66 @@
+"""Rows of caches and of beams moved in place."""
+
+from __future__ import annotations
+
+import torch
+
+#: Beams of a batch in these operators.
+BEAMS = 4
+
+
+def in_place_interleave_(self: torch.Tensor) -> torch.Tensor:
+    """Row i becomes what row i // 4 was.
+
+    Raises:
+        RuntimeError: the number of rows is no multiple of 4.
+    """
+    return self.copy_(in_place_interleave(self))
+
+
+def in_place_interleave(self: torch.Tensor) -> torch.Tensor:
+    """What `in_place_interleave_` makes of a tensor, as a new one."""
+    if self.dim() == 0 or self.size(0) % BEAMS:
+        raise RuntimeError(
+            f"in_place_interleave needs rows of a multiple of {BEAMS}, and the shape is {list(self.shape)}"
+        )
+    return self[: self.size(0) // BEAMS].repeat_interleave(BEAMS, 0)
+
+
+def kv_reorder_(
+    self: torch.Tensor, start: torch.Tensor, end: torch.Tensor, beam_idx: torch.Tensor
+) -> torch.Tensor:
+    """Exchange the beams of a cache between two positions, as a beam search chose them.
+
+    Args:
+        self: [batch * 4, ..., positions, features], written.
+        start: first position, one number or one for each batch.
+        end: position after the last, as ``start``.
+        beam_idx: uint8[batch]; the beam that beam 0 becomes in the two highest bits, and so on.
+    """
+    return self.copy_(kv_reorder(self, start, end, beam_idx))
+
+
+def kv_reorder(
+    self: torch.Tensor, start: torch.Tensor, end: torch.Tensor, beam_idx: torch.Tensor
+) -> torch.Tensor:
+    """What `kv_reorder_` makes of a cache, as a new one."""
+    batch = beam_idx.numel()
+    if self.dim() < 3 or self.size(0) != batch * BEAMS:
+        raise RuntimeError(
+            f"kv_reorder needs {BEAMS} rows for each of the {batch} elements of beam_idx, and the cache has "
+            f"the shape {list(self.shape)}"
+        )
+    shifts = torch.arange(2 * BEAMS - 2, -1, -2, dtype=torch.int32, device=self.device)
+    beam = (beam_idx.reshape(-1, 1).to(torch.int32) >> shifts) & (BEAMS - 1)
+    first = BEAMS * torch.arange(batch, dtype=torch.int32, device=self.device).unsqueeze(-1)
+    moved = self[(first + beam).flatten()]
+    position = torch.arange(self.size(-2), device=self.device).reshape(-1, 1)
+    inside = (position >= _by_row(start, self, batch)) & (position < _by_row(end, self, batch))
+    return torch.where(inside, moved, self)
+
+
+def _by_row(bound: torch.Tensor, cache: torch.Tensor, batch: int) -> torch.Tensor:
+    if bound.numel() == 1:
+        return bound.reshape(())
+    rows = bound.repeat_interleave(BEAMS) if bound.numel() == batch else bound
+    return rows.reshape([-1] + [1] * (cache.dim() - 1))

@@ -1,0 +1,178 @@
+"""Conversions to and from fp8 and packed int4."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from . import formats, scales
+from .formats import E4M3, E5M2
+from .scales import Scale
+
+#: Values of 4 bits in a word of 32.
+NIBBLES = 8
+
+
+def cast_to_fp8_v2(
+    input: torch.Tensor,
+    scale: Scale = None,
+    stochastic_rounding: bool = False,
+    is_amax: bool = False,
+    dtype: torch.dtype | None = None,
+    scale_shape: Sequence[int] | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Multiply by a scale and round to an fp8 dtype; too large values become the largest one.
+
+    Returns:
+        the values, and the largest magnitude of ``input`` as a float32 number, or no element without
+        ``is_amax``.
+
+    Raises:
+        RuntimeError: no fp8 dtype is given, the input has another dtype than float32, bfloat16 or fp8, or it
+            is fp8 already and something is asked for that fp8 cannot give.
+    """
+    if dtype not in formats.FP8:
+        raise RuntimeError(f"cast_to_fp8_v2 rounds to an fp8 dtype, and dtype is {dtype}: give {_CHOICES}")
+    if input.dtype in formats.FP8:
+        if is_amax:
+            raise RuntimeError("CastToFp8V2 must have no amax for float8.")
+        if input.dtype != dtype:
+            raise RuntimeError(
+                "CastToFp8V2 input and output must have the same dtype for float8, "
+                f"but are {input.dtype} and {dtype}"
+            )
+    elif input.dtype not in (torch.float32, torch.bfloat16):
+        raise RuntimeError(
+            f"cast_to_fp8_v2 takes float32, bfloat16 or fp8, and the input is {input.dtype}: convert it first"
+        )
+    scaled = scales.times(input.float(), scale, scale_shape)
+    return formats.to_fp8(scaled, dtype, stochastic_rounding), _amax(input, is_amax)
+
+
+def cast_to_fp8(
+    input: torch.Tensor,
+    scale: torch.Tensor | None,
+    stochastic_rounding: bool,
+    out: torch.Tensor,
+    amax: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`cast_to_fp8_v2` into tensors that are given."""
+    values, largest = cast_to_fp8_v2(input, scale, stochastic_rounding, amax.numel() > 0, out.dtype)
+    out.copy_(values)
+    if amax.numel():
+        amax.copy_(largest.reshape(amax.shape))
+    return out, amax
+
+
+def cast_to_fp8_hybrid(
+    input: torch.Tensor,
+    scale_152: torch.Tensor | None = None,
+    scale_143: torch.Tensor | None = None,
+    stochastic_rounding: bool = False,
+    is_amax: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Convert to both formats: 5 bits of exponent and 2 of mantissa, 4 and 3; with the largest magnitude."""
+    wide, amax = cast_to_fp8_v2(input, scale_152, stochastic_rounding, is_amax, E5M2)
+    narrow, _ = cast_to_fp8_v2(input, scale_143, stochastic_rounding, False, E4M3)
+    return wide, narrow, amax
+
+
+def cast_from_fp8(
+    input: torch.Tensor,
+    scale: Scale,
+    out_dtype: torch.dtype,
+    scale_shape: Sequence[int] | None = None,
+) -> torch.Tensor:
+    """Multiply fp8 values by a scale, in float32, and round once to ``out_dtype``."""
+    return scales.times(input.float(), scale, scale_shape).to(out_dtype)
+
+
+def convert_from_int4(
+    input: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor | None, out_dtype: torch.dtype
+) -> torch.Tensor:
+    """(values - zero point) * scale of signed values of 4 bits; see `convert_from_uint4`."""
+    return _from_nibbles(input, scale, zero_point, out_dtype, signed=True)
+
+
+def convert_from_uint4(
+    input: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor | None, out_dtype: torch.dtype
+) -> torch.Tensor:
+    """(values - zero point) * scale of values of 4 bits, eight in an int32, the lowest bits first.
+
+    Args:
+        input: int32[..., N / 8].
+        scale: broadcasts with [..., N], or has one row for each group of so many rows.
+        zero_point: as ``scale``, or packed as ``input``; None for zero.
+        out_dtype: dtype of the result.
+
+    Returns:
+        [..., N].
+    """
+    return _from_nibbles(input, scale, zero_point, out_dtype, signed=False)
+
+
+def fake_quant_fp4(input: torch.Tensor, stochastic_rounding: bool, axis: int, dtype: str) -> torch.Tensor:
+    """Round to 4-bit floats and back: e2m1 values with a power of two for each 32 of an axis (OCP MX).
+
+    Raises:
+        RuntimeError: another format than "mxfp4" (or "fp4"), or an axis that is no multiple of 32.
+    """
+    if dtype.lower() not in ("mxfp4", "fp4", "fp4_e2m1"):
+        raise RuntimeError(f"fake_quant_fp4 knows the format 'mxfp4', and dtype is {dtype!r}")
+    block = formats.MX_BLOCK
+    if input.size(axis) % block:
+        raise RuntimeError(
+            f"fake_quant_fp4 needs an axis of a multiple of {block}, and axis {axis} has {input.size(axis)}"
+        )
+    moved = input.float().movedim(axis, -1)
+    blocks = moved.unflatten(-1, (moved.size(-1) // block, block))
+    unit = formats.shared_unit(blocks.abs().amax(-1, keepdim=True))
+    values = formats.to_e2m1(blocks / unit, stochastic_rounding) * unit
+    return values.flatten(-2).movedim(-1, axis).to(input.dtype)
+
+
+_CHOICES = "torch.float8_e4m3fn or torch.float8_e5m2"
+
+
+def _amax(input: torch.Tensor, wanted: bool) -> torch.Tensor:
+    if not wanted:
+        return torch.empty(0, dtype=torch.float32, device=input.device)
+    if input.numel() == 0:
+        return torch.zeros((), dtype=torch.float32, device=input.device)
+    return input.detach().float().abs().amax()
+
+
+def _from_nibbles(
+    input: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor | None,
+    out_dtype: torch.dtype,
+    *,
+    signed: bool,
+) -> torch.Tensor:
+    values = _unpacked(input, signed).float()
+    if zero_point is not None:
+        zero = _unpacked(zero_point, signed) if zero_point.dtype == torch.int32 else zero_point
+        values = values - _by_rows(zero.float(), values)
+    return (values * _by_rows(scale.float(), values)).to(out_dtype)
+
+
+def _unpacked(words: torch.Tensor, signed: bool) -> torch.Tensor:
+    if words.dtype != torch.int32:
+        raise RuntimeError(f"values of 4 bits come in words of int32, and the input is {words.dtype}")
+    shifts = torch.arange(0, 4 * NIBBLES, 4, dtype=torch.int32, device=words.device)
+    nibbles = (words.unsqueeze(-1) >> shifts) & 15
+    if signed:
+        nibbles = nibbles - 16 * (nibbles >= 8)
+    return nibbles.flatten(-2)
+
+
+def _by_rows(group: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """One row for each row of values, where each of ``group`` stands for several."""
+    if group.dim() == values.dim() > 1 and group.size(-2) not in (1, values.size(-2)):
+        rows, groups = values.size(-2), group.size(-2)
+        if groups == 0 or rows % groups:
+            raise RuntimeError(f"{groups} groups do not divide {rows} rows: give one scale for each group")
+        return group.repeat_interleave(rows // groups, dim=-2)
+    return group

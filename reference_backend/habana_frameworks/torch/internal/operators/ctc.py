@@ -1,0 +1,88 @@
+"""Connectionist temporal classification (Graves et al., 2006), by torch's own kernels."""
+
+from __future__ import annotations
+
+import torch
+
+#: Values of ``reduction``: each loss, the mean of loss / target length, the sum.
+NONE, MEAN, SUM = 0, 1, 2
+
+
+def ctc_loss_custom(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: torch.Tensor,
+    target_lengths: torch.Tensor,
+    blank: int,
+    reduction: int,
+    zero_infinity: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Loss, and the logarithms of the forward variables.
+
+    An opaque operator: `hpex.kernels.CTCLoss` has its derivative.
+
+    Args:
+        log_probs: [time, batch, classes].
+        targets: [batch, length], or all one after another.
+        input_lengths: integers [batch].
+        target_lengths: integers [batch].
+        blank: class of the blank.
+        reduction: 0 for one loss each, 1 for the mean of loss / target length, 2 for the sum.
+        zero_infinity: whether losses of targets that do not fit are 0.
+    """
+    losses, alpha = torch._ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
+    if zero_infinity:
+        losses = torch.where(losses.isinf(), torch.zeros_like(losses), losses)
+    alpha = torch.nn.functional.pad(alpha, (0, _states(targets) - alpha.size(-1)), value=float("-inf"))
+    if reduction == MEAN:
+        return (losses / target_lengths.clamp(min=1).to(losses.device)).mean(), alpha
+    return (losses.sum() if reduction == SUM else losses), alpha
+
+
+def ctc_loss_custom_meta(
+    log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: torch.Tensor,
+    target_lengths: torch.Tensor, blank: int, reduction: int, zero_infinity: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """Shapes of `ctc_loss_custom`."""
+    time, batch = log_probs.shape[:2]
+    loss = log_probs.new_empty((batch,) if reduction == NONE else ())
+    return loss, log_probs.new_empty((batch, time, _states(targets)))
+
+
+def ctc_loss_custom_backward(
+    grad: torch.Tensor,
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    input_lengths: torch.Tensor,
+    target_lengths: torch.Tensor,
+    neg_log_likelihood: torch.Tensor,
+    log_alpha: torch.Tensor,
+    blank: int,
+    reduction: int,
+    zero_infinity: bool,
+) -> torch.Tensor:
+    """Gradient of `ctc_loss_custom` with respect to ``log_probs``; ``grad`` is that of the reduced loss.
+
+    Losses and forward variables are computed again: those that are given are reduced and padded.
+    """
+    losses, log_alpha = torch._ctc_loss(
+        log_probs, targets, input_lengths, target_lengths, blank, zero_infinity
+    )
+    each = grad.expand(losses.shape)
+    if reduction == MEAN:
+        each = each / (target_lengths.clamp(min=1).to(losses.device) * losses.numel())
+    return torch.ops.aten._ctc_loss_backward.Tensor(
+        each, log_probs, targets, input_lengths, target_lengths, losses, log_alpha, blank, zero_infinity
+    )
+
+
+def ctc_loss_custom_backward_meta(
+    grad: torch.Tensor, log_probs: torch.Tensor, *others: object
+) -> torch.Tensor:
+    """Shape of `ctc_loss_custom_backward`."""
+    return torch.empty_like(log_probs)
+
+
+def _states(targets: torch.Tensor) -> int:
+    """Blanks and labels of the longest target that there can be."""
+    return 2 * (targets.size(-1) if targets.dim() else 0) + 1

@@ -1,0 +1,226 @@
+"""Random numbers as a function of a seed tensor, so that the same seed gives the same numbers in every mode.
+
+Each number is a hash of the seed and of its place. Words of 32 bits are kept in int64; multipliers have 31
+bits, so that no product overflows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+_WORD = 0xFFFFFFFF
+_MULTIPLIERS = (0x6D5AD4BB, 0x2C4C1B51, 0x31848BAB)
+#: Apart from each other, the streams of one seed.
+_STREAM = 0x1F123BB5
+#: Steps of the search for a Poisson number: they halve a range that starts below 2^32.
+_HALVINGS = 33
+
+Dtype = torch.dtype | None
+
+
+def words(seed: torch.Tensor, size: Sequence[int], stream: int = 0) -> torch.Tensor:
+    """Random words of 32 bits, as int64."""
+    count = math.prod(size)
+    place = torch.arange(count, dtype=torch.int64, device=seed.device)
+    start = seed.reshape(-1)[0].to(torch.int64)
+    key = _mixed((start & _WORD) ^ (stream * _STREAM & _WORD))
+    key = _mixed(key ^ ((start >> 32) & _WORD))
+    low = _mixed((place & _WORD) ^ key)
+    return _mixed((low + key + (place >> 32)) & _WORD).reshape(list(size))
+
+
+def uniform(seed: torch.Tensor, size: Sequence[int], stream: int = 0) -> torch.Tensor:
+    """Numbers of float32 in [0, 1), multiples of 2^-24."""
+    return (words(seed, size, stream) >> 8).to(torch.float32) * 2.0**-24
+
+
+def normal(seed: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
+    """Standard normal numbers of float32, by the formula of Box and Muller."""
+    radius = torch.sqrt(-2 * torch.log(1 - uniform(seed, size)))
+    return radius * torch.cos(2 * math.pi * uniform(seed, size, 1))
+
+
+def seeds(count: int, device: torch.device) -> torch.Tensor:
+    """Draw seeds from the device's generator, int32."""
+    return torch.randint(0, 2**31 - 1, (count,), dtype=torch.int32, device=device)
+
+
+def habana_seed_generator(seed: torch.Tensor, counter: torch.Tensor, size: int) -> torch.Tensor:
+    """Make ``size`` seeds of int32 from a seed and a counter."""
+    start = seed.reshape(-1)[0].to(torch.int64) + counter.reshape(-1)[0].to(torch.int64) * (1 << 32)
+    return (words(start.reshape(1), [size], 2) >> 1).to(torch.int32)
+
+
+def habana_random_seed(input: torch.Tensor) -> torch.Tensor:
+    """Draw a seed from the device's generator: int32[1]."""
+    return seeds(1, input.device)
+
+
+def habana_rand(
+    seed: torch.Tensor, size: Sequence[int], dtype: Dtype = None, layout: object = None,
+    device: object = None, pin_memory: object = None,
+) -> torch.Tensor:  # fmt: skip
+    """Uniform numbers in [0, 1)."""
+    return uniform(seed, size).to(dtype or torch.get_default_dtype())
+
+
+def habana_randn(
+    seed: torch.Tensor, size: Sequence[int], dtype: Dtype = None, layout: object = None,
+    device: object = None, pin_memory: object = None,
+) -> torch.Tensor:  # fmt: skip
+    """Standard normal numbers."""
+    return normal(seed, size).to(dtype or torch.get_default_dtype())
+
+
+def habana_randint(
+    seed: torch.Tensor, low: int, high: int, size: Sequence[int], dtype: Dtype = torch.int64,
+    layout: object = None, device: object = None, pin_memory: object = None,
+) -> torch.Tensor:  # fmt: skip
+    """Integers from ``low`` to before ``high``."""
+    wide = (words(seed, size) << 31) | (words(seed, size, 1) >> 1)
+    return (low + torch.remainder(wide, high - low)).to(dtype or torch.int64)
+
+
+def habana_bernoulli(seed: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
+    """1 with the probability that each element gives, else 0."""
+    return (uniform(seed, self.shape) < self).to(self.dtype)
+
+
+def habana_bernoulli_p(seed: torch.Tensor, self: torch.Tensor, p: float = 0.5) -> torch.Tensor:
+    """1 with the probability ``p``, else 0, in the shape of ``self``."""
+    return (uniform(seed, self.shape) < p).to(self.dtype)
+
+
+def habana_bernoulli_Tensor(seed: torch.Tensor, self: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+    """1 with the probability that each element of ``p`` gives, else 0."""
+    return (uniform(seed, self.shape) < p).to(self.dtype)
+
+
+def habana_bernoulli_Size(
+    seed: torch.Tensor, size: Sequence[int], p: float, dtype: Dtype = None, layout: object = None,
+    device: object = None, pin_memory: object = None,
+) -> torch.Tensor:  # fmt: skip
+    """1 with the probability ``p``, else 0."""
+    return (uniform(seed, size) < p).to(dtype or torch.get_default_dtype())
+
+
+def custom_bernoulli_Size(
+    size: Sequence[int], p: float, dtype: Dtype = None, layout: object = None,
+    device: torch.device | None = None, pin_memory: object = None,
+) -> torch.Tensor:  # fmt: skip
+    """1 with the probability ``p``, else 0, by the device's generator."""
+    drawn = torch.rand(list(size), device=device or torch.device("hpu"))
+    return (drawn < p).to(dtype or torch.get_default_dtype())
+
+
+def habana_uniform(
+    seed: torch.Tensor, self: torch.Tensor, from_: float = 0.0, to: float = 1.0
+) -> torch.Tensor:
+    """Uniform numbers between two, in the shape of ``self``."""
+    return (from_ + (to - from_) * uniform(seed, self.shape)).to(self.dtype)
+
+
+def habana_poisson(seed: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
+    """Poisson numbers with the mean that each element gives, by inversion of the distribution function."""
+    mean = self.double()
+    drawn = uniform(seed, self.shape).double()
+    low = torch.zeros_like(mean)
+    high = torch.ceil(mean + 40 * torch.sqrt(mean + 1) + 40)
+    for _ in range(_HALVINGS):
+        middle = torch.floor((low + high) / 2)
+        # The probability of at most so many is the upper incomplete gamma function.
+        enough = torch.special.gammaincc(middle + 1, mean) > drawn
+        low, high = torch.where(enough, low, middle + 1), torch.where(enough, middle, high)
+        low = torch.minimum(low, high)
+    return torch.where(mean == 0, torch.zeros_like(high), high).to(self.dtype)
+
+
+def habana_poisson_meta(seed: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
+    """Shape of `habana_poisson`."""
+    return torch.empty_like(self)
+
+
+def habana_multinomial(
+    seed: torch.Tensor, self: torch.Tensor, num_samples: int, replacement: bool = False
+) -> torch.Tensor:
+    """Indices drawn with the weights of the last dimension.
+
+    Without replacement those of the largest log(weight) + Gumbel noise (Yellott, 1977).
+    """
+    weights = self.float()
+    if replacement:
+        total = torch.cumsum(weights, -1)
+        drawn = uniform(seed, [*self.shape[:-1], num_samples]) * total[..., -1:]
+        found = torch.searchsorted(total, drawn, right=True)
+        return found.clamp(max=self.size(-1) - 1)
+    noise = -torch.log(-torch.log(uniform(seed, self.shape).clamp(2.0**-24, 1 - 2.0**-24)))
+    return torch.topk(torch.log(weights) + noise, num_samples, -1).indices
+
+
+def habana_randperm(
+    seed: torch.Tensor, n: int, dtype: Dtype = torch.int64, layout: object = None, device: object = None,
+    pin_memory: object = None,
+) -> torch.Tensor:  # fmt: skip
+    """A permutation of 0 to n - 1."""
+    keys = (words(seed, [n]) << 31) | (words(seed, [n], 1) >> 1)
+    return torch.argsort(keys, stable=True).to(dtype or torch.int64)
+
+
+def habana_native_dropout(
+    seed: torch.Tensor, input: torch.Tensor, p: float, train: bool | None = True
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Dropout, with the mask of what is kept."""
+    if train is False:
+        return input.clone(), torch.ones(input.shape, dtype=torch.bool, device=input.device)
+    if p >= 1:
+        return torch.zeros_like(input), torch.zeros(input.shape, dtype=torch.bool, device=input.device)
+    kept = uniform(seed, input.shape) >= p
+    return input * kept * (1 / (1 - p)), kept
+
+
+def habana_rand_st(seed: torch.Tensor, shape_tensor: torch.Tensor, dtype: Dtype = None, layout: object = None,
+    device: object = None, pin_memory: object = None) -> torch.Tensor:  # fmt: skip
+    """`habana_rand` in the shape of a tensor."""
+    return habana_rand(seed, shape_tensor.shape, dtype)
+
+
+def habana_randn_st(seed: torch.Tensor, shape_tensor: torch.Tensor, dtype: Dtype = None,
+    layout: object = None, device: object = None, pin_memory: object = None) -> torch.Tensor:  # fmt: skip
+    """`habana_randn` in the shape of a tensor."""
+    return habana_randn(seed, shape_tensor.shape, dtype)
+
+
+def habana_randint_st(seed: torch.Tensor, low: int, high: int, shape_tensor: torch.Tensor,
+    dtype: Dtype = torch.int64, layout: object = None, device: object = None,
+    pin_memory: object = None) -> torch.Tensor:  # fmt: skip
+    """`habana_randint` in the shape of a tensor."""
+    return habana_randint(seed, low, high, shape_tensor.shape, dtype)
+
+
+def habana_randperm_ht(seed: torch.Tensor, h2d_tensor: torch.Tensor, shape_tensor: torch.Tensor,
+    dtype: Dtype = torch.int64, layout: object = None, device: object = None,
+    pin_memory: object = None) -> torch.Tensor:  # fmt: skip
+    """`habana_randperm` of as many as a tensor has elements."""
+    return habana_randperm(seed, shape_tensor.numel(), dtype)
+
+
+def randperm_out(n: int, seed: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """`habana_randperm` into a tensor that is given."""
+    return out.copy_(habana_randperm(seed, n, out.dtype))
+
+
+def randperm_out_ds_ht(ht: torch.Tensor, seed: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    """`randperm_out` of as many as the output holds."""
+    return randperm_out(output.numel(), seed, output)
+
+
+def _mixed(word: torch.Tensor) -> torch.Tensor:
+    """A word of 32 bits whose bits each depend on all bits of another, one to one."""
+    first, second, third = _MULTIPLIERS
+    word = (word ^ (word >> 17)) * first & _WORD
+    word = (word ^ (word >> 11)) * second & _WORD
+    word = (word ^ (word >> 15)) * third & _WORD
+    return word ^ (word >> 14)

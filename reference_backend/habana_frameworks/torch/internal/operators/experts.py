@@ -1,0 +1,143 @@
+"""Mixture of experts (the block of Mixtral): each token goes through the experts that a router chose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch.nn import functional
+
+from .formats import wide
+
+_ACTIVATIONS = {"gelu": functional.gelu, "relu": functional.relu, "silu": functional.silu}
+
+
+def mixture_of_experts(
+    hidden_states: torch.Tensor,
+    expert_routing_table: torch.Tensor,
+    router_weights: torch.Tensor,
+    w1: Sequence[torch.Tensor],
+    w2: Sequence[torch.Tensor],
+    w3: Sequence[torch.Tensor],
+    permuted_weights: bool,
+    activation: str,
+    experts_min: int,
+    experts_max: int,
+) -> torch.Tensor:
+    """Sum over the chosen experts of weight * (activation(x w1) * (x w2)) w3.
+
+    All experts compute all tokens, so that nothing depends on what the router chose.
+
+    Args:
+        hidden_states: [tokens, features].
+        expert_routing_table: experts of each token, integers [tokens, choices].
+        router_weights: their weights, [tokens, choices].
+        w1: one matrix [features, inner] for each expert, or its transpose with ``permuted_weights``.
+        w2: as ``w1``.
+        w3: as ``w1``, [inner, features].
+        permuted_weights: whether matrices are transposed, as those of `torch.nn.Linear`.
+        activation: "gelu", "relu" or "silu".
+        experts_min: number of the first expert of the lists.
+        experts_max: number of the last; what the router sends to others is left out.
+
+    Raises:
+        RuntimeError: another activation, or lists of another length.
+    """
+    return _mixture(
+        hidden_states, expert_routing_table, router_weights, list(zip(w1, w2, w3, strict=True)),
+        permuted_weights, activation, experts_min, experts_max,
+    )[0]  # fmt: skip
+
+
+def mixture_of_experts_fused_weights(
+    hidden_states: torch.Tensor,
+    expert_routing_table: torch.Tensor,
+    router_weights: torch.Tensor,
+    w12: Sequence[torch.Tensor],
+    w3: Sequence[torch.Tensor],
+    permuted_weights: bool,
+    activation: str,
+    experts_min: int,
+    experts_max: int,
+) -> torch.Tensor:
+    """`mixture_of_experts` with w1 and w2 of an expert in one matrix, side by side."""
+    return _mixture(
+        hidden_states, expert_routing_table, router_weights, _parted(w12, w3, permuted_weights),
+        permuted_weights, activation, experts_min, experts_max,
+    )[0]  # fmt: skip
+
+
+def mixture_of_experts_fp8_measurement(
+    hidden_states: torch.Tensor,
+    expert_routing_table: torch.Tensor,
+    router_weights: torch.Tensor,
+    w1: Sequence[torch.Tensor],
+    w2: Sequence[torch.Tensor],
+    w3: Sequence[torch.Tensor],
+    permuted_weights: bool,
+    activation: str,
+    experts_min: int,
+    experts_max: int,
+    measurement_mode: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`mixture_of_experts` and the largest magnitude that enters w3 of each expert, float32[experts]."""
+    return _mixture(
+        hidden_states, expert_routing_table, router_weights, list(zip(w1, w2, w3, strict=True)),
+        permuted_weights, activation, experts_min, experts_max,
+    )  # fmt: skip
+
+
+def mixture_of_experts_fp8_measurement_fused_weights(
+    hidden_states: torch.Tensor,
+    expert_routing_table: torch.Tensor,
+    router_weights: torch.Tensor,
+    w12: Sequence[torch.Tensor],
+    w3: Sequence[torch.Tensor],
+    permuted_weights: bool,
+    activation: str,
+    experts_min: int,
+    experts_max: int,
+    measurement_mode: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`mixture_of_experts_fp8_measurement` with w1 and w2 in one matrix."""
+    return _mixture(
+        hidden_states, expert_routing_table, router_weights, _parted(w12, w3, permuted_weights),
+        permuted_weights, activation, experts_min, experts_max,
+    )  # fmt: skip
+
+
+_Expert = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def _parted(w12: Sequence[torch.Tensor], w3: Sequence[torch.Tensor], permuted: bool) -> list[_Expert]:
+    return [(*both.chunk(2, 0 if permuted else 1), last) for both, last in zip(w12, w3, strict=True)]
+
+
+def _mixture(
+    hidden: torch.Tensor,
+    table: torch.Tensor,
+    weights: torch.Tensor,
+    experts: Sequence[_Expert],
+    permuted: bool,
+    activation: str,
+    first: int,
+    last: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    if activation not in _ACTIVATIONS:
+        raise RuntimeError(
+            f"mixture_of_experts has the activations {', '.join(_ACTIVATIONS)}: activation is {activation!r}"
+        )
+    if len(experts) != last - first + 1:
+        raise RuntimeError(
+            f"experts {first} to {last} are {last - first + 1}, and there are weights of {len(experts)}"
+        )
+    function = _ACTIVATIONS[activation]
+    total = torch.zeros_like(hidden, dtype=wide(hidden).dtype)
+    largest = []
+    for number, matrices in enumerate(experts, first):
+        one, two, three = (matrix.t() if permuted else matrix for matrix in matrices)
+        inner = function(hidden @ one) * (hidden @ two)
+        share = torch.where(table == number, wide(weights), 0.0).sum(-1, keepdim=True)
+        total = total + wide(inner @ three) * share
+        largest.append(inner.detach().float().abs().amax())
+    return total.to(hidden.dtype), torch.stack(largest)

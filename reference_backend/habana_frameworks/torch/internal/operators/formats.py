@@ -1,0 +1,112 @@
+"""Rounding to numbers of 8 and 4 bits."""
+
+from __future__ import annotations
+
+import torch
+
+from ..settings import bridge_config
+
+E4M3 = torch.float8_e4m3fn
+E5M2 = torch.float8_e5m2
+FP8 = (E4M3, E5M2)
+#: Bits of mantissa and the exponent of the smallest normal number, by format.
+_SHAPES = {E4M3: (3, -6), E5M2: (2, -14), torch.bfloat16: (7, -126), torch.float16: (10, -14)}
+#: Dtypes by their number in torch, for schemas that give a number.
+_NUMBERS = {
+    0: torch.uint8, 1: torch.int8, 2: torch.int16, 3: torch.int32, 4: torch.int64, 5: torch.float16,
+    6: torch.float32, 7: torch.float64, 11: torch.bool, 15: torch.bfloat16, 23: E5M2, 24: E4M3,
+}  # fmt: skip
+#: Elements that share a unit in the MX formats of the Open Compute Project.
+MX_BLOCK = 32
+#: Largest number of e2m1, and the exponent of it.
+_E2M1_LARGEST, _E2M1_EXPONENT = 6.0, 2
+
+
+def wide(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in the precision that operators compute in: float32, or float64 if it is that already."""
+    return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+
+
+def largest(dtype: torch.dtype) -> float:
+    """Largest finite number of an fp8 dtype on this device."""
+    return float(torch.finfo(dtype).max)
+
+
+def to_fp8(values: torch.Tensor, dtype: torch.dtype, stochastic: bool = False) -> torch.Tensor:
+    """Round float32 to fp8; what is larger than the largest number becomes it, infinity too; NaN stays.
+
+    Rounds to nearest, ties to even, or at random so that the mean is the value. With
+    ``PT_HPU_STOCHASTIC_ROUNDING_MODE`` 1, magnitudes below half of the smallest number become zero.
+    """
+    if stochastic:
+        return rounded_at_random(values, dtype, torch.rand_like(values))
+    limit = largest(dtype)
+    return values.clamp(-limit, limit).to(dtype)
+
+
+def rounded_at_random(values: torch.Tensor, dtype: torch.dtype, drawn: torch.Tensor) -> torch.Tensor:
+    """Round float32 up or down, up if ``drawn`` (uniform in [0, 1)) says so, so that the mean is the value.
+
+    Raises:
+        RuntimeError: the dtype has no fewer bits than float32.
+    """
+    if dtype not in _SHAPES:
+        names = ", ".join(str(one).removeprefix("torch.") for one in _SHAPES)
+        raise RuntimeError(f"values are rounded at random to {names}: the dtype is {dtype}")
+    limit = largest(dtype)
+    bits, smallest = _SHAPES[dtype]
+    flushes = dtype in FP8 and bridge_config.value_of("PT_HPU_STOCHASTIC_ROUNDING_MODE") == 1
+    bounded = values.clamp(-limit, limit)
+    return _stochastic(bounded, bits, smallest, drawn, flushes).clamp(-limit, limit).to(dtype)
+
+
+def numbered(number: int) -> torch.dtype:
+    """Dtype of a number in torch's list of scalar types.
+
+    Raises:
+        RuntimeError: there is none that this device converts to.
+    """
+    if int(number) not in _NUMBERS:
+        raise RuntimeError(f"{number} is the number of no dtype: use one of {sorted(_NUMBERS)}")
+    return _NUMBERS[int(number)]
+
+
+def to_e2m1(values: torch.Tensor, stochastic: bool = False) -> torch.Tensor:
+    """Round float32 to the numbers 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives, as float32."""
+    bounded = values.clamp(-_E2M1_LARGEST, _E2M1_LARGEST)
+    if stochastic:
+        drawn = torch.rand_like(values)
+        return _stochastic(bounded, 1, 0, drawn).clamp(-_E2M1_LARGEST, _E2M1_LARGEST)
+    unit = _unit(bounded, 1, 0)
+    return torch.round(bounded / unit) * unit
+
+
+def shared_unit(amax: torch.Tensor) -> torch.Tensor:
+    """Power of two that brings the largest magnitude of a block into the range of e2m1 (OCP MX 1.0, 6.3)."""
+    return _power_of_two((_exponent(amax) - _E2M1_EXPONENT).clamp(min=-126))
+
+
+def _stochastic(
+    values: torch.Tensor, bits: int, smallest: int, drawn: torch.Tensor, flushes: bool = False
+) -> torch.Tensor:
+    unit = _unit(values, bits, smallest)
+    rounded = torch.floor(values / unit + drawn) * unit
+    if flushes:
+        tiny = 2.0 ** (smallest - bits - 1)
+        rounded = torch.where(values.abs() < tiny, torch.zeros_like(values), rounded)
+    return torch.where(values.isnan(), values, rounded)
+
+
+def _unit(values: torch.Tensor, bits: int, smallest: int) -> torch.Tensor:
+    """Distance of neighbours in a format, at each value."""
+    return _power_of_two((_exponent(values).clamp(min=smallest) - bits).clamp(min=-126))
+
+
+def _exponent(values: torch.Tensor) -> torch.Tensor:
+    """Exponent of float32 numbers as int32: that of 1.0 is 0; below the normal numbers it is -127."""
+    return ((values.detach().float().contiguous().view(torch.int32) >> 23) & 255) - 127
+
+
+def _power_of_two(exponent: torch.Tensor) -> torch.Tensor:
+    """Exact powers of two, for int32 from -126 to 127."""
+    return ((exponent + 127) << 23).view(torch.float32)

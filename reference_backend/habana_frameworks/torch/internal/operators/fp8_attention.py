@@ -1,0 +1,273 @@
+"""Attention of fp8 values: scales give q, k and v their values, and take matrix and result back to fp8."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from . import attention, draws, formats, scales
+from .attention import Masks
+from .scales import Scale
+
+_Six = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+class _Found(NamedTuple):
+    out: torch.Tensor
+    matrix: torch.Tensor
+    kept: torch.Tensor | None
+    most: torch.Tensor
+    reciprocal: torch.Tensor
+    amax_s: torch.Tensor
+    amax_o: torch.Tensor
+
+
+def fp8_sdpa_fwd(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    p: float,
+    scale: float,
+    is_causal: bool,
+    softmax_mode: str,
+    d_scale_q: Scale = None,
+    d_scale_k: Scale = None,
+    d_scale_v: Scale = None,
+    q_scale_s: Scale = None,
+    q_scale_o: Scale = None,
+    d_scale_s: Scale = None,
+    is_amax_s: bool = False,
+    valid_seq_len: torch.Tensor | None = None,
+    seq_padding_type: str = "left",
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Attention, its matrix, the mask of dropout, and the largest element of the matrix if asked for.
+
+    Args:
+        q: [..., T, D], as k and v of `attention.sdpa_fwd`.
+        k: see ``q``.
+        v: see ``q``.
+        attention_mask: as in `attention.sdpa_fwd`, as what is not named here.
+        p: probability of dropout.
+        scale: factor of q k'.
+        is_causal: whether query i sees keys up to i only.
+        softmax_mode: as in `attention.sdpa_fwd`.
+        d_scale_q: factor of q.
+        d_scale_k: factor of k.
+        d_scale_v: factor of v.
+        q_scale_s: factor before the matrix is rounded to float8_e4m3fn; None keeps it as it is.
+        q_scale_o: factor before the result is rounded to float8_e4m3fn; None makes it bfloat16, or what q is.
+        d_scale_s: factor after the matrix was rounded.
+        is_amax_s: whether the largest element of the matrix is asked for.
+        valid_seq_len: number of keys that count, one for each batch.
+        seq_padding_type: the side of the keys that do not.
+    """
+    seed = draws.seeds(1, q.device) if p > 0 else None
+    return fp8_sdpa_fwd_dropout_seed(
+        seed, q, k, v, attention_mask, p, scale, is_causal, softmax_mode, d_scale_q, d_scale_k, d_scale_v,
+        q_scale_s, q_scale_o, d_scale_s, is_amax_s, valid_seq_len, seq_padding_type,
+    )  # fmt: skip
+
+
+fp8_sdpa_fwd_dropout = fp8_sdpa_fwd_non_dropout = fp8_sdpa_fwd
+
+
+def fp8_sdpa_fwd_dropout_seed(
+    seed: torch.Tensor | None,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    p: float,
+    scale: float,
+    is_causal: bool,
+    softmax_mode: str,
+    d_scale_q: Scale = None,
+    d_scale_k: Scale = None,
+    d_scale_v: Scale = None,
+    q_scale_s: Scale = None,
+    q_scale_o: Scale = None,
+    d_scale_s: Scale = None,
+    is_amax_s: bool = False,
+    valid_seq_len: torch.Tensor | None = None,
+    seq_padding_type: str = "left",
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """`fp8_sdpa_fwd` with the dropout of a seed."""
+    masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
+    found = _attend(
+        seed, (q, k, v), masks, p, scale, softmax_mode, (d_scale_q, d_scale_k, d_scale_v), q_scale_s,
+        q_scale_o, d_scale_s,
+    )  # fmt: skip
+    kept = torch.empty(0, dtype=torch.bool, device=q.device) if found.kept is None else found.kept
+    return found.out, found.matrix, kept, _if(is_amax_s, found.amax_s)
+
+
+def fp8_sdpa_bwd(
+    grad: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    P: torch.Tensor,
+    dm: torch.Tensor | None,
+    is_causal: bool,
+    p: float,
+    scale: float,
+    d_scale_q: Scale,
+    d_scale_k: Scale,
+    d_scale_v: Scale,
+    d_scale_s: Scale,
+    d_scale_do: Scale,
+    d_scale_ds: Scale,
+    q_scale_s: Scale,
+    q_scale_ds: Scale,
+    is_amax_ds: bool,
+    fwd_out: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Gradients of `fp8_sdpa_fwd` with respect to q, k and v, bfloat16 for fp8, and a largest magnitude.
+
+    It is that of the gradient of the scores, which ``q_scale_ds`` rounds to float8_e5m2 and ``d_scale_ds``
+    takes back; ``d_scale_do`` is the factor of ``grad``, ``d_scale_s`` that of an fp8 matrix.
+    """
+    values = [
+        scales.times(tensor.float(), factor)
+        for tensor, factor in zip((q, k, v), (d_scale_q, d_scale_k, d_scale_v), strict=True)
+    ]
+    gradient = scales.times(grad.float(), d_scale_do)
+    matrix = scales.times(P.float(), d_scale_s if P.dtype in formats.FP8 else None)
+    kept = dm if dm is not None and dm.numel() else None
+    used = attention.dropped(matrix, kept, p)
+    of_v = torch.matmul(_rounded(used, q_scale_s, d_scale_s).transpose(-2, -1), gradient)
+    of_matrix = attention.dropped(torch.matmul(gradient, values[2].transpose(-2, -1)), kept, p)
+    of_scores = matrix * (of_matrix - (of_matrix * matrix).sum(-1, keepdim=True))
+    amax = _if(is_amax_ds, of_scores.abs().amax())
+    of_scores = _rounded(of_scores, q_scale_ds, d_scale_ds, formats.E5M2) * scale
+    of_q = torch.matmul(of_scores, values[1])
+    of_k = torch.matmul(of_scores.transpose(-2, -1), values[0])
+    return (*(_back(one, like) for one, like in zip((of_q, of_k, of_v), (q, k, v), strict=True)), amax)
+
+
+def fp8_sdpa_recomp_fwd(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    p: float,
+    scale: float,
+    is_causal: bool,
+    requires_backward: bool,
+    softmax_mode: str,
+    d_scale_q: Scale = None,
+    d_scale_k: Scale = None,
+    d_scale_v: Scale = None,
+    q_scale_s: Scale = None,
+    q_scale_o: Scale = None,
+    d_scale_s: Scale = None,
+    is_amax_s: bool = False,
+    is_amax_o: bool = False,
+    valid_seq_len: torch.Tensor | None = None,
+    seq_padding_type: str = "left",
+) -> _Six:
+    """Attention, row maxima, 1 / row sums, the seed of the dropout, and two largest magnitudes.
+
+    These are of the matrix and of the result, each if asked for; arguments are those of `fp8_sdpa_fwd`.
+    """
+    seed = draws.seeds(1, q.device) if p > 0 else torch.zeros(1, dtype=torch.int32, device=q.device)
+    return fp8_sdpa_recomp_fwd_dropout_seed(
+        seed, q, k, v, attention_mask, p, scale, is_causal, requires_backward, softmax_mode, d_scale_q,
+        d_scale_k, d_scale_v, q_scale_s, q_scale_o, d_scale_s, is_amax_s, is_amax_o, valid_seq_len,
+        seq_padding_type,
+    )  # fmt: skip
+
+
+fp8_sdpa_recomp_fwd_dropout = fp8_sdpa_recomp_fwd_non_dropout = fp8_sdpa_recomp_fwd
+
+
+def fp8_sdpa_recomp_fwd_dropout_seed(
+    seed: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    p: float,
+    scale: float,
+    is_causal: bool,
+    requires_backward: bool,
+    softmax_mode: str,
+    d_scale_q: Scale = None,
+    d_scale_k: Scale = None,
+    d_scale_v: Scale = None,
+    q_scale_s: Scale = None,
+    q_scale_o: Scale = None,
+    d_scale_s: Scale = None,
+    is_amax_s: bool = False,
+    is_amax_o: bool = False,
+    valid_seq_len: torch.Tensor | None = None,
+    seq_padding_type: str = "left",
+) -> _Six:
+    """`fp8_sdpa_recomp_fwd` with the dropout of a seed."""
+    masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
+    found = _attend(
+        seed, (q, k, v), masks, p, scale, softmax_mode, (d_scale_q, d_scale_k, d_scale_v), q_scale_s,
+        q_scale_o, d_scale_s,
+    )  # fmt: skip
+    return (
+        found.out,
+        _if(requires_backward, found.most),
+        _if(requires_backward, found.reciprocal),
+        seed.clone(),
+        _if(is_amax_s, found.amax_s),
+        _if(is_amax_o, found.amax_o),
+    )
+
+
+def _attend(
+    seed: torch.Tensor | None,
+    tensors: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    masks: Masks,
+    p: float,
+    scale: float,
+    softmax_mode: str,
+    factors: tuple[Scale, Scale, Scale],
+    q_scale_s: Scale,
+    q_scale_o: Scale,
+    d_scale_s: Scale,
+) -> _Found:
+    q, k, v = (scales.times(t.float(), factor) for t, factor in zip(tensors, factors, strict=True))
+    values = attention.scores(q, k, scale, masks, softmax_mode)
+    most = values.amax(-1, keepdim=True)
+    exponentials = torch.exp(values - most)
+    reciprocal = exponentials.sum(-1, keepdim=True).reciprocal()
+    matrix = exponentials * reciprocal
+    kept = draws.uniform(seed, matrix.shape) >= p if seed is not None and p > 0 else None
+    used = _rounded(attention.dropped(matrix, kept, p), q_scale_s, d_scale_s)
+    out = torch.matmul(used, v)
+    if q_scale_o is not None:
+        result = formats.to_fp8(scales.times(out, q_scale_o), formats.E4M3)
+    else:
+        result = _back(out, tensors[0])
+    amax_s, amax_o = matrix.detach().amax(), out.detach().abs().amax()
+    kind = torch.bfloat16 if tensors[0].dtype in formats.FP8 else tensors[0].dtype
+    return _Found(result, matrix.to(kind), kept, most, reciprocal, amax_s, amax_o)
+
+
+def _rounded(
+    values: torch.Tensor, factor: Scale, back: Scale, dtype: torch.dtype = formats.E4M3
+) -> torch.Tensor:
+    """Values as fp8 holds them, in float32."""
+    if factor is None:
+        return values
+    return scales.times(formats.to_fp8(scales.times(values, factor), dtype).float(), back)
+
+
+def _back(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    summed = values.sum_to_size(like.shape) if values.dim() == like.dim() and _wider(values, like) else values
+    return summed.to(torch.bfloat16 if like.dtype in formats.FP8 else like.dtype)
+
+
+def _wider(values: torch.Tensor, like: torch.Tensor) -> bool:
+    return values.shape[:-2] != like.shape[:-2] and values.shape[-2:] == like.shape[-2:]
+
+
+def _if(wanted: bool, tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if wanted else torch.empty(0, dtype=torch.float32, device=tensor.device)

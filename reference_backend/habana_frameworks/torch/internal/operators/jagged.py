@@ -1,0 +1,149 @@
+"""Lists of lists of different lengths, one after another, as FBGEMM has them for recommendation models."""
+
+from __future__ import annotations
+
+import torch
+
+#: What `habana_bounds_check_indices` does with a wrong index.
+FATAL, WARNING, IGNORE = 0, 1, 2
+
+
+def embedding_bag_sum(
+    input: torch.Tensor,
+    indices: torch.Tensor,
+    offsets: torch.Tensor,
+    valid_count: torch.Tensor,
+    kernel_mode: int,
+) -> torch.Tensor:
+    """Sums of the rows of a table that bags name: [bags, features].
+
+    Args:
+        input: the table, [rows, features].
+        indices: rows, bag after bag; the first ``valid_count`` of them count.
+        offsets: first index of each bag, and the end of the last.
+        valid_count: integer[1 or more]; only the first element is read.
+        kernel_mode: a choice of hardware kernels; the values are the same.
+    """
+    place = torch.arange(indices.numel(), device=input.device)
+    bag = torch.searchsorted(offsets.long().contiguous(), place, right=True) - 1
+    bags = offsets.numel() - 1
+    counted = (place < valid_count.reshape(-1)[0]) & (bag >= 0) & (bag < bags)
+    rows = input[torch.where(counted, indices.long(), torch.zeros_like(place))]
+    rows = rows * counted.unsqueeze(-1).to(rows.dtype)
+    total = torch.zeros((bags, input.size(1)), dtype=input.dtype, device=input.device)
+    return total.index_add(0, torch.where(counted, bag, torch.zeros_like(bag)), rows)
+
+
+def embedding_bag_sum_bwd_out(
+    out: torch.Tensor,
+    input: torch.Tensor,
+    indices_bwd: torch.Tensor,
+    offsets_bwd: torch.Tensor,
+    valid_count_bwd: torch.Tensor,
+    kernel_mode: int,
+) -> torch.Tensor:
+    """Gradient of the table, written: row r is the sum of the gradients of the bags that name it.
+
+    Args:
+        out: [rows, features].
+        input: gradients of the bags, [bags, features].
+        indices_bwd: bags, row after row.
+        offsets_bwd: first bag of each row in ``indices_bwd``, and the end of the last.
+        valid_count_bwd: as in `embedding_bag_sum`.
+        kernel_mode: as in `embedding_bag_sum`.
+    """
+    return out.copy_(embedding_bag_sum(input, indices_bwd, offsets_bwd, valid_count_bwd, kernel_mode))
+
+
+def habana_bounds_check_indices(
+    indices: torch.Tensor,
+    offsets: torch.Tensor,
+    warning: torch.Tensor,
+    rows_per_table: torch.Tensor,
+    bounds_check_mode: int,
+    weights: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Set indices outside of their table to 0 and count them, in place; -1 stands for a pruned row.
+
+    Args:
+        indices: rows, table after table, in each bag after bag.
+        offsets: first index of each bag of each table, and the end of the last.
+        warning: integer[1], raised by the number of wrong indices in mode 1.
+        rows_per_table: integers [tables].
+        bounds_check_mode: 0 to raise, 1 to count, 2 to do neither.
+        weights: not read.
+
+    Raises:
+        RuntimeError: an index is wrong in mode 0 (found on the device), or the mode is another.
+    """
+    if bounds_check_mode not in (FATAL, WARNING, IGNORE):
+        raise RuntimeError(f"bounds_check_indices has the modes 0, 1 and 2: the mode is {bounds_check_mode}")
+    tables = rows_per_table.numel()
+    batch = (offsets.numel() - 1) // tables
+    place = torch.arange(indices.numel(), device=indices.device)
+    table = torch.searchsorted(offsets.long()[::batch].contiguous(), place, right=True) - 1
+    rows = rows_per_table.long()[table.clamp(0, tables - 1)]
+    wrong = ((indices < 0) & (indices != -1)) | (indices >= rows)
+    if bounds_check_mode == FATAL:
+        torch._assert_async(~wrong.any(), "an index is outside of its table: see habana_bounds_check_indices")
+    if bounds_check_mode == WARNING:
+        warning.add_(wrong.sum().to(warning.dtype))
+    indices.copy_(torch.where(wrong, torch.zeros_like(indices), indices))
+    return indices, offsets, warning
+
+
+def habana_expand_into_jagged_permute(
+    permute: torch.Tensor, input_offsets: torch.Tensor, output_offsets: torch.Tensor, output_size: int
+) -> torch.Tensor:
+    """The place that each element comes from if lists are exchanged: [output_size]."""
+    place = torch.arange(output_size, device=permute.device)
+    segment = torch.searchsorted(output_offsets.long().contiguous(), place, right=True) - 1
+    segment = segment.clamp(0, permute.numel() - 1)
+    source = input_offsets.long()[permute.long()[segment]]
+    return (source + place - output_offsets.long()[segment]).to(permute.dtype)
+
+
+def habana_permute_1D_sparse_data(
+    permute: torch.Tensor, lengths: torch.Tensor, indices: torch.Tensor, weights: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Exchange lists: lengths, elements and weights (no element without weights) in another order.
+
+    The number of elements depends on the lengths if ``permute`` names a list twice or leaves one out: the
+    host then waits for the device.
+    """
+    moved, order = _order(permute, lengths)
+    heavy = torch.empty(0, device=indices.device) if weights is None else weights[order]
+    return moved, indices[order], heavy
+
+
+def habana_permute_1D_sparse_data_without_weights(
+    permute: torch.Tensor, lengths: torch.Tensor, indices: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`habana_permute_1D_sparse_data` of elements alone."""
+    return habana_permute_1D_sparse_data(permute, lengths, indices)[:2]
+
+
+#: Lengths [features, batch]: a row of them moves as one.
+habana_permute_2D_sparse_data = habana_permute_1D_sparse_data
+habana_permute_2D_sparse_data_without_weights = habana_permute_1D_sparse_data_without_weights
+
+
+def habana_split_permute_cat(
+    input: torch.Tensor, indices: torch.Tensor, batch_size: int, num_features: int, dims: int
+) -> torch.Tensor:
+    """Exchange features of ``dims`` columns each in [batch, features * dims]."""
+    blocks = input.reshape(batch_size, num_features, dims)
+    return blocks[:, indices.long()].reshape(batch_size, -1)
+
+
+def _order(permute: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Lengths in another order, and the place that each element comes from."""
+    each = lengths.long().reshape(lengths.size(0), -1).sum(1)
+    moved = lengths[permute.long()]
+    taken = each[permute.long()]
+    starts = torch.cumsum(each, 0) - each
+    ends = torch.cumsum(taken, 0)
+    begin = torch.cat((ends.new_zeros(1), ends))
+    size = int(ends[-1]) if ends.numel() else 0
+    order = habana_expand_into_jagged_permute(permute.long(), starts, begin, size)
+    return moved, order

@@ -1,0 +1,48 @@
+"""Root-mean-square normalisation (Zhang and Sennrich, 2019) and its derivative."""
+
+from __future__ import annotations
+
+import torch
+
+from .formats import wide
+
+
+def rms_norm(data_in: torch.Tensor, gamma: torch.Tensor, epsilon: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """data_in * gamma / sqrt(mean of squares + epsilon) over the last dimension.
+
+    Returns:
+        the result in the dtype of ``data_in``, and 1 / root mean square, [..., 1] in float32.
+    """
+    values = wide(data_in)
+    inverse = torch.rsqrt(values.square().mean(-1, keepdim=True) + epsilon)
+    return (values * inverse * wide(gamma)).to(data_in.dtype), inverse
+
+
+def rms_norm_backward(
+    grad_in: torch.Tensor,
+    data_in: torch.Tensor,
+    gamma: torch.Tensor,
+    inverse_rms: torch.Tensor,
+    use_stages: bool,
+    bwd_mode: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gradients of `rms_norm` with respect to data and gamma.
+
+    ``use_stages`` and ``bwd_mode`` choose how hardware divides the work; the values are the same.
+
+    Raises:
+        RuntimeError: a mode that is not 0 or 1.
+    """
+    if bwd_mode not in (0, 1):
+        raise RuntimeError(f"rms_norm_backward has the modes 0 and 1, and bwd_mode is {bwd_mode}")
+    gradient, values, inverse = wide(grad_in), wide(data_in), wide(inverse_rms)
+    scaled = gradient * wide(gamma)
+    along = (scaled * values).mean(-1, keepdim=True)
+    of_data = inverse * scaled - values * inverse.pow(3) * along
+    of_gamma = (gradient * values * inverse).reshape(-1, values.size(-1)).sum(0)
+    return of_data.to(data_in.dtype), of_gamma.to(gamma.dtype)
+
+
+#: The fast forms of hardware are less exact; here they are the same.
+rms_norm_fast = rms_norm
+rms_norm_fast_backward = rms_norm_backward

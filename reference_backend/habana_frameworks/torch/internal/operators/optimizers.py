@@ -1,0 +1,365 @@
+"""Steps of optimizers over lists of tensors, written into weights and states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from . import formats
+
+Tensors = Sequence[torch.Tensor]
+
+
+def optimizer_adamw(
+    gradient_vec: Tensors,
+    weight_vec: Tensors,
+    exp_avg_vec: Tensors,
+    exp_avg_sq_vec: Tensors,
+    neg_step_t: torch.Tensor,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    weight_decay: torch.Tensor | float,
+    has_weight_decay: bool = True,
+    exp_avg_scales: Tensors | None = None,
+    exp_avg_sq_scales: Tensors | None = None,
+) -> None:
+    """AdamW (Loshchilov and Hutter, 2017); bias correction and learning rate stand in ``neg_step_t``.
+
+    Args:
+        gradient_vec: gradients.
+        weight_vec: weights, written: w * weight_decay + neg_step_t * m / (sqrt(v) + epsilon).
+        exp_avg_vec: first moments m, written.
+        exp_avg_sq_vec: second moments v, written.
+        neg_step_t: minus the size of the step.
+        beta1: decay of m.
+        beta2: decay of v.
+        epsilon: added to the root of v.
+        weight_decay: factor of the weights, 1 - learning rate * decay.
+        has_weight_decay: whether the factor is applied.
+        exp_avg_scales: for moments in fp8: what each must be multiplied by, written.
+        exp_avg_sq_scales: as ``exp_avg_scales``, of second moments.
+    """
+    for place, (gradient, weight, first, second) in enumerate(
+        zip(gradient_vec, weight_vec, exp_avg_vec, exp_avg_sq_vec, strict=True)
+    ):
+        scale1 = exp_avg_scales[place] if exp_avg_scales else None
+        scale2 = exp_avg_sq_scales[place] if exp_avg_sq_scales else None
+        g = gradient.float()
+        m = beta1 * _moment(first, scale1) + (1 - beta1) * g
+        v = beta2 * _moment(second, scale2) + (1 - beta2) * g.square()
+        w = weight.float() * weight_decay if has_weight_decay else weight.float()
+        weight.copy_(w + neg_step_t * m / (v.sqrt() + epsilon))
+        _keep(first, m, scale1)
+        _keep(second, v, scale2)
+
+
+def optimizer_adamw_lazy(
+    gradient_vec: Tensors,
+    weight_vec: Tensors,
+    exp_avg_vec: Tensors,
+    exp_avg_sq_vec: Tensors,
+    neg_step_t: torch.Tensor,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    weight_decay: float,
+    exp_avg_scales: Tensors | None = None,
+    exp_avg_sq_scales: Tensors | None = None,
+) -> None:
+    """`optimizer_adamw` with the arguments of lazy mode, where the factor 1 stands for no decay."""
+    optimizer_adamw(
+        gradient_vec, weight_vec, exp_avg_vec, exp_avg_sq_vec, neg_step_t, beta1, beta2, epsilon,
+        weight_decay, weight_decay != 1.0, exp_avg_scales, exp_avg_sq_scales,
+    )  # fmt: skip
+
+
+def optimizer_sgd(
+    gradients: Tensors,
+    weights_in: Tensors,
+    learning_rate: torch.Tensor,
+    wd: float,
+    mom: float,
+    damp: float,
+    nesterov: bool,
+) -> None:
+    """Stochastic gradient descent without momentum: w - learning_rate * (g + wd * w), written."""
+    for gradient, weight in zip(gradients, weights_in, strict=True):
+        weight.sub_(learning_rate * (gradient + wd * weight))
+
+
+def optimizer_sgd_momentum(
+    gradients: Tensors,
+    weights_in: Tensors,
+    momentum_in: Tensors,
+    epoch_num: torch.Tensor,
+    learning_rate: torch.Tensor,
+    mom: torch.Tensor,
+    wd: float,
+    damp: float,
+    nesterov: bool,
+) -> None:
+    """Stochastic gradient descent with momentum, as `torch.optim.SGD` has it.
+
+    ``epoch_num`` counts the steps before this one; in step 0 the buffer becomes the gradient, undamped.
+    """
+    for gradient, weight, buffer in zip(gradients, weights_in, momentum_in, strict=True):
+        d = gradient + wd * weight
+        buffer.copy_(torch.where(epoch_num == 0, d, mom * buffer + (1 - damp) * d))
+        weight.sub_(learning_rate * (d + mom * buffer if nesterov else buffer))
+
+
+def optimizer_adagrad(
+    gradients: Tensors,
+    weights_in: Tensors,
+    variances_in: Tensors,
+    epoch_num: torch.Tensor,
+    learning_rate: torch.Tensor,
+    wd: float,
+    lrd: float,
+    eps: float,
+) -> None:
+    """Adagrad (Duchi et al., 2011), as `torch.optim.Adagrad`; ``epoch_num`` counts the steps before."""
+    rate = learning_rate / (1 + epoch_num * lrd)
+    for gradient, weight, variance in zip(gradients, weights_in, variances_in, strict=True):
+        d = gradient + wd * weight
+        variance.add_(d.square())
+        weight.sub_(rate * d / (variance.sqrt() + eps))
+
+
+def habanaOptimizerLars(
+    params: Tensors, grads: Tensors, lr_t: torch.Tensor, skip_masks: Sequence[int], eeta: float,
+    weight_decay: float, eps: float,
+) -> None:  # fmt: skip
+    """`optimizer_lars` under its name in lazy mode."""
+    optimizer_lars(params, grads, skip_masks, eeta, weight_decay, eps, lr_t)
+
+
+def optimizer_ema(model_inputs: Tensors, updated_ema: Tensors, decay: torch.Tensor) -> None:
+    """Exponential moving average: decay * average + (1 - decay) * value, written into the average."""
+    for value, average in zip(model_inputs, updated_ema, strict=True):
+        average.copy_(decay * average + (1 - decay) * value)
+
+
+def optimizer_lamb_fused_norm(grad: Tensors, max_norm: float) -> torch.Tensor:
+    """max(1, norm of all gradients / max_norm), float32."""
+    return (_norm(grad) / max_norm).clamp(min=1.0)
+
+
+def optimizer_lamb_phase1(
+    gradients: Tensors,
+    weights: Tensors,
+    exp_avg: Tensors,
+    exp_avg_sq: Tensors,
+    out_weight_norms: Tensors,
+    out_adam_norms: Tensors,
+    out_adam_steps: Tensors,
+    clip_global_grad_norm: torch.Tensor,
+    grad_averaging: int,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    bias_correction1: torch.Tensor,
+    bias_correction2: torch.Tensor,
+    weight_decay: float,
+) -> None:
+    """First half of LAMB (You et al., 2019): steps of Adam with decay, and the norms of both.
+
+    Gradients are divided by ``clip_global_grad_norm``. Without ``grad_averaging`` they enter the first moment
+    with the factor 1 instead of 1 - beta1.
+    """
+    for place, (gradient, weight, m, v) in enumerate(
+        zip(gradients, weights, exp_avg, exp_avg_sq, strict=True)
+    ):
+        g = gradient / clip_global_grad_norm
+        m.copy_(beta1 * m + (1 - beta1 if grad_averaging else 1.0) * g)
+        v.copy_(beta2 * v + (1 - beta2) * g.square())
+        step = (m / bias_correction1) / ((v / bias_correction2).sqrt() + epsilon) + weight_decay * weight
+        out_adam_steps[place].copy_(step)
+        out_weight_norms[place].copy_(_shaped(_norm([weight]), out_weight_norms[place]))
+        out_adam_norms[place].copy_(_shaped(_norm([step]), out_adam_norms[place]))
+
+
+def optimizer_lamb_phase2(
+    weights: Tensors,
+    adam_norms: Tensors,
+    weight_norms: Tensors,
+    adam_steps: Tensors,
+    neg_step: torch.Tensor,
+    wd: float,
+    use_lamb: bool,
+) -> None:
+    """Second half of LAMB: w + neg_step * trust * step.
+
+    Trust is norm of weight / norm of step if both are above 0 and there is decay or ``use_lamb``, else 1.
+    """
+    for weight, of_step, of_weight, step in zip(weights, adam_norms, weight_norms, adam_steps, strict=True):
+        if wd != 0 or use_lamb:
+            both = (of_step > 0) & (of_weight > 0)
+            trust = torch.where(both, of_weight / of_step, torch.ones_like(of_step)).reshape(())
+            weight.add_(neg_step * trust * step)
+        else:
+            weight.add_(neg_step * step)
+
+
+def optimizer_lars(
+    params: Tensors,
+    grads: Tensors,
+    skip_masks: Sequence[int],
+    eeta: float,
+    weight_decay: float,
+    eps: float,
+    lr: torch.Tensor,
+) -> None:
+    """Scale gradients layer by layer (LARS, You et al., 2017), in place.
+
+    A gradient becomes lr * trust * (g + weight_decay * w), trust = eeta * |w| / (|g| + weight_decay * |w| +
+    eps), or 1 if a norm is 0. A parameter with skip mask 0 has neither trust nor decay: lr * g.
+    """
+    for weight, gradient, mask in zip(params, grads, skip_masks, strict=True):
+        if not mask:
+            gradient.mul_(lr)
+            continue
+        of_weight, of_gradient = _norm([weight]), _norm([gradient])
+        ratio = eeta * of_weight / (of_gradient + weight_decay * of_weight + eps)
+        trust = torch.where((of_weight > 0) & (of_gradient > 0), ratio, torch.ones_like(ratio))
+        gradient.copy_(lr * trust * (gradient + weight_decay * weight))
+
+
+def optimizer_resource_apply_momentum(
+    params_momentum_buf_list: Tensors, dp_list: Tensors, momentum: float
+) -> None:
+    """Momentum with the learning rate inside: buffer = momentum * buffer + d, w = w - buffer, written.
+
+    Args:
+        params_momentum_buf_list: weight and buffer by turns.
+        dp_list: d of each weight, learning rate * gradient.
+        momentum: decay of the buffer.
+    """
+    for weight, buffer, d in zip(
+        params_momentum_buf_list[::2], params_momentum_buf_list[1::2], dp_list, strict=True
+    ):
+        buffer.copy_(momentum * buffer + d)
+        weight.sub_(buffer)
+
+
+def sparse_sgd(
+    gradients: torch.Tensor,
+    weights_in: torch.Tensor,
+    moments_in: torch.Tensor,
+    indices: torch.Tensor,
+    learning_rate: torch.Tensor,
+    valid_count_tensor: torch.Tensor,
+    mom: float,
+    nesterov: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """A step of SGD with momentum for the rows ``indices``, of which the first ``valid_count`` count."""
+    rows = gradients.float() * _counted(gradients, valid_count_tensor)
+    index = indices.long()
+    d = torch.zeros_like(weights_in).index_add_(0, index, rows.to(weights_in.dtype))
+    touched = _touched(weights_in, index, gradients, valid_count_tensor)
+    moment = torch.where(touched, mom * moments_in + d, moments_in)
+    step = d + mom * moment if nesterov else moment
+    weights_in.copy_(torch.where(touched, weights_in - learning_rate * step, weights_in))
+    moments_in.copy_(moment)
+    return weights_in, moments_in
+
+
+def sparse_adagrad(
+    gradients: torch.Tensor,
+    weights_in: torch.Tensor,
+    moments_in: torch.Tensor,
+    indices: torch.Tensor,
+    learning_rate: torch.Tensor,
+    valid_count_tensor: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """A step of Adagrad for the rows ``indices``, of which the first ``valid_count`` count."""
+    rows = gradients.float() * _counted(gradients, valid_count_tensor)
+    index = indices.long()
+    d = torch.zeros_like(weights_in).index_add_(0, index, rows.to(weights_in.dtype))
+    touched = _touched(weights_in, index, gradients, valid_count_tensor)
+    moments_in.add_(d.square())
+    step = learning_rate * d / (moments_in.sqrt() + 1e-10)
+    weights_in.copy_(torch.where(touched, weights_in - step, weights_in))
+    return weights_in, moments_in
+
+
+def fused_clip_norm(grad: Tensors, max_norm: torch.Tensor, norm_type: float) -> torch.Tensor:
+    """Scale gradients in place so that their norm together is at most ``max_norm``; return the norm before.
+
+    As `torch.nn.utils.clip_grad_norm_`, whose 1e-6 below the fraction this has too.
+    """
+    total = _norm(grad, norm_type)
+    factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
+    for gradient in grad:
+        gradient.mul_(factor.to(gradient.dtype))
+    return total
+
+
+#: The same under the name of the kernel.
+fused_norm_ = fused_clip_norm
+
+
+def fused_norm_lazy(grad: Tensors, max_norm: torch.Tensor, norm_type: float) -> torch.Tensor:
+    """`fused_clip_norm`, as lazy graphs call it."""
+    return fused_clip_norm(grad, max_norm, norm_type)
+
+
+def accumulate_grads_(variables: Tensors, new_grads: Tensors) -> None:
+    """Add gradients to ``.grad`` of variables, which get them if they have none."""
+    for variable, gradient in zip(variables, new_grads, strict=True):
+        if variable.grad is None:
+            variable.grad = gradient.detach().clone()
+        else:
+            variable.grad.add_(gradient.detach())
+
+
+def custom_foreach_add_(self: Tensors, other: Tensors) -> None:
+    """Add each of ``other`` to its partner, in place."""
+    torch._foreach_add_(list(self), list(other))
+
+
+#: Names in lazy mode.
+habanaOptimizerAdamW = optimizer_adamw
+habanaOptimizerSgd = optimizer_sgd
+habanaOptimizerSgdMomentum = optimizer_sgd_momentum
+habanaOptimizerFusedAdagrad = optimizer_adagrad
+habanaOptimizerFusedEMA = optimizer_ema
+habanaOptimizerSparseSgd = sparse_sgd
+habanaOptimizerSparseAdagrad = sparse_adagrad
+
+
+def _moment(moment: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
+    return moment.float() if scale is None else moment.float() * scale
+
+
+def _keep(moment: torch.Tensor, value: torch.Tensor, scale: torch.Tensor | None) -> None:
+    """Write a moment; one in fp8 with the scale that its largest magnitude asks for."""
+    if scale is not None:
+        wanted = value.abs().amax() / formats.largest(moment.dtype)
+        scale.copy_(torch.where(wanted > 0, wanted, torch.ones_like(wanted)).reshape(scale.shape))
+        value = value / scale
+    moment.copy_(formats.to_fp8(value, moment.dtype) if moment.dtype in formats.FP8 else value)
+
+
+def _norm(tensors: Tensors, kind: float = 2.0) -> torch.Tensor:
+    norms = [torch.linalg.vector_norm(one.float(), kind) for one in tensors]
+    return torch.linalg.vector_norm(torch.stack(norms), kind) if len(norms) != 1 else norms[0]
+
+
+def _shaped(number: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    return number.reshape(like.shape) if like.numel() == 1 else number
+
+
+def _counted(gradients: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+    place = torch.arange(gradients.size(0), device=gradients.device)
+    return (place < count.reshape(())).reshape([-1] + [1] * (gradients.dim() - 1))
+
+
+def _touched(
+    weights: torch.Tensor, index: torch.Tensor, gradients: torch.Tensor, count: torch.Tensor
+) -> torch.Tensor:
+    counted = _counted(gradients, count).reshape(-1).to(torch.int32)
+    rows = torch.zeros(weights.size(0), dtype=torch.int32, device=weights.device)
+    return (rows.index_add_(0, index, counted) > 0).reshape([-1] + [1] * (weights.dim() - 1))

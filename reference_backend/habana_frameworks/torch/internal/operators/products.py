@@ -1,0 +1,112 @@
+"""Matrix products and convolutions of fp8 values, accumulated in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch.nn import functional
+
+from . import formats, scales
+from .scales import Scale
+
+
+def fp8_gemm_v2(
+    A: torch.Tensor,
+    trans_A: bool,
+    B: torch.Tensor,
+    trans_B: bool,
+    D: torch.Tensor | None,
+    out_dtype: torch.dtype,
+    A_scale_inv: Scale = None,
+    B_scale_inv: Scale = None,
+    bias: torch.Tensor | None = None,
+    accumulate: bool = False,
+    B_scale_shape: Sequence[int] | None = None,
+) -> torch.Tensor:
+    """(A' B') * scale of A * scale of B + bias, and + D with ``accumulate``; ' transposes if asked to.
+
+    Shapes are those of `torch.matmul`, vectors and batches included.
+
+    Raises:
+        RuntimeError: ``accumulate`` without D.
+    """
+    if accumulate and D is None:
+        raise RuntimeError("fp8_gemm_v2 has nothing to accumulate to: give D, or leave accumulate out")
+    product = torch.matmul(_turned(A.float(), trans_A), _turned(B.float(), trans_B))
+    product = scales.times(scales.times(product, A_scale_inv), B_scale_inv, B_scale_shape)
+    if bias is not None:
+        product = product + bias.float()
+    if accumulate and D is not None:
+        product = product + D.float()
+    return product.to(out_dtype)
+
+
+def fp8_gemm(
+    A: torch.Tensor,
+    trans_A: bool,
+    B: torch.Tensor,
+    trans_B: bool,
+    D: torch.Tensor,
+    out_dtype: torch.dtype,
+    A_scale_inv: torch.Tensor | None,
+    B_scale_inv: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    accumulate: bool,
+    out: torch.Tensor,
+) -> torch.Tensor:
+    """`fp8_gemm_v2` into a tensor that is given."""
+    found = fp8_gemm_v2(A, trans_A, B, trans_B, D, out_dtype, A_scale_inv, B_scale_inv, bias, accumulate)
+    return out.copy_(found)
+
+
+def conv2d_fp8(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    stride: Sequence[int] = (1, 1),
+    padding: Sequence[int] = (0, 0),
+    dilation: Sequence[int] = (1, 1),
+    groups: int = 1,
+    out_dtype: torch.dtype | None = None,
+    scale_input: Scale = None,
+    scale_weight: Scale = None,
+) -> torch.Tensor:
+    """Convolution * scale of the input * scale of the weight (one, or one a channel) + bias.
+
+    ``out_dtype`` is bfloat16 if not given.
+    """
+    found = functional.conv2d(input.float(), weight.float(), None, stride, padding, dilation, groups)
+    found = scales.times(scales.times(found, scale_input), scale_weight, dim=-3)
+    if bias is not None:
+        found = found + bias.float().reshape(-1, 1, 1)
+    return found.to(torch.bfloat16 if out_dtype is None else out_dtype)
+
+
+def sum_fp8(
+    self: torch.Tensor,
+    dim: Sequence[int] | None = None,
+    keepdim: bool = False,
+    out_dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """Sum in float32; the result is fp8 as ``self`` if no dtype is given."""
+    found = torch.sum(self.float(), dim=tuple(dim) if dim else None, keepdim=keepdim)
+    result = self.dtype if out_dtype is None else out_dtype
+    return formats.to_fp8(found, result) if result in formats.FP8 else found.to(result)
+
+
+def masked_batch_gemm(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    mask_a: torch.Tensor,
+    mask_b: torch.Tensor,
+    trans_a: bool,
+    trans_b: bool,
+) -> torch.Tensor:
+    """a' b' + mask_a' mask_b' of batches of matrices; ' transposes if asked to."""
+    first = torch.matmul(_turned(a, trans_a), _turned(b, trans_b))
+    return first + torch.matmul(_turned(mask_a, trans_a), _turned(mask_b, trans_b))
+
+
+def _turned(matrix: torch.Tensor, turn: bool) -> torch.Tensor:
+    return matrix.transpose(-2, -1) if turn and matrix.dim() > 1 else matrix

@@ -1,0 +1,149 @@
+"""Softmax with scales, masks and limits; all computed in float32 and rounded once."""
+
+from __future__ import annotations
+
+import torch
+
+from . import formats, scales
+from .formats import wide
+from .scales import Scale
+
+
+def softmax_fp8(
+    input: torch.Tensor,
+    dim: int,
+    input_scale: Scale = None,
+    output_scale: Scale = None,
+    inv_attn_heads: Scale = None,
+    fused_add: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Softmax of input * inv_attn_heads * input_scale + fused_add over the last dimension.
+
+    With ``output_scale`` the result is multiplied by it and is float8_e4m3fn, else it is bfloat16.
+
+    Raises:
+        RuntimeError: another dimension than the last.
+    """
+    if dim % max(1, input.dim()) != input.dim() - 1:
+        raise RuntimeError(f"softmax_fp8 works on the last dimension of {input.dim()}, and dim is {dim}")
+    values = scales.times(scales.times(input.float(), inv_attn_heads), input_scale)
+    if fused_add is not None:
+        values = values + fused_add.float()
+    found = torch.softmax(values, -1)
+    if output_scale is None:
+        return found.to(torch.bfloat16)
+    return formats.to_fp8(scales.times(found, output_scale), formats.E4M3)
+
+
+def scaled_masked_softmax(input: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:
+    """Softmax of input * scale + mask over the last dimension."""
+    return torch.softmax(wide(input) * scale + wide(mask), -1).to(input.dtype)
+
+
+def scaled_triangular_softmax(
+    self: torch.Tensor,
+    inv_scale_attn: float,
+    exp_sum_recpr: torch.Tensor | None = None,
+    max: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Softmax of self * inv_scale_attn where column <= row; 0 elsewhere.
+
+    ``exp_sum_recpr`` and ``max`` are those of `scaled_triangular_softmax_retain` for the same input.
+    """
+    values = _causal(wide(self) * inv_scale_attn)
+    if exp_sum_recpr is None or max is None:
+        return torch.softmax(values, -1).to(self.dtype)
+    return (torch.exp(values - wide(max)) * wide(exp_sum_recpr)).to(self.dtype)
+
+
+def scaled_triangular_softmax_retain(
+    self: torch.Tensor, inv_scale_attn: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """`scaled_triangular_softmax` with 1 / sum and maximum of each row, as float32 of one column."""
+    values = _causal(wide(self) * inv_scale_attn)
+    most = values.amax(-1, keepdim=True)
+    exponentials = torch.exp(values - most)
+    reciprocal = exponentials.sum(-1, keepdim=True).reciprocal()
+    return (exponentials * reciprocal).to(self.dtype), reciprocal, most
+
+
+def scaled_masked_triangular_softmax(
+    self: torch.Tensor,
+    start_end: torch.Tensor,
+    inv_scale_attn: float,
+    grouped_batch_size: int,
+    use_max: bool,
+    mode: int,
+    out_dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """Causal softmax of self * inv_scale_attn in the columns from a start to before an end; 0 elsewhere.
+
+    Args:
+        self: [batch, rows, columns].
+        start_end: integers [batch / grouped_batch_size, 2].
+        inv_scale_attn: factor before the softmax.
+        grouped_batch_size: batches with the same start and end.
+        use_max: whether the hardware subtracts the maximum first; the values are the same.
+        mode: 0, 1 or 15, a choice of tables of the hardware; the values are the same within their precision.
+        out_dtype: dtype of the result, fp8 too; None for that of ``self``.
+
+    Raises:
+        RuntimeError: another mode, or a batch that the groups do not cover.
+    """
+    if mode not in (0, 1, 15) or (mode == 1 and self.dtype != torch.bfloat16):
+        raise RuntimeError(
+            f"scaled_masked_triangular_softmax has the modes 0, 15 and, for bfloat16, 1: mode is {mode} for "
+            f"{self.dtype}"
+        )
+    bounds = start_end.repeat_interleave(grouped_batch_size, 0)
+    if bounds.size(0) != self.size(0):
+        raise RuntimeError(
+            f"{start_end.size(0)} groups of {grouped_batch_size} do not make a batch of {self.size(0)}"
+        )
+    column = torch.arange(self.size(-1), device=self.device)
+    row = torch.arange(self.size(-2), device=self.device).unsqueeze(-1)
+    start, end = bounds[:, 0].reshape(-1, 1, 1), bounds[:, 1].reshape(-1, 1, 1)
+    open_ = (column <= row) & (column >= start) & (column < end)
+    found = _softmax_where(wide(self) * inv_scale_attn, open_)
+    result = self.dtype if out_dtype is None else out_dtype
+    return formats.to_fp8(found, result) if result in formats.FP8 else found.to(result)
+
+
+def custom_softmax(input: torch.Tensor, flavor: int) -> torch.Tensor:
+    """Softmax over the last dimension of bfloat16; the hardware has two approximations, this is exact.
+
+    Raises:
+        RuntimeError: a flavor that is not 0 or 1, or another dtype.
+    """
+    if flavor not in (0, 1) or input.dtype != torch.bfloat16:
+        raise RuntimeError(
+            f"custom_softmax has the flavors 0 and 1 for bfloat16: flavor is {flavor} for {input.dtype}"
+        )
+    return torch.softmax(input.float(), -1).to(input.dtype)
+
+
+def ragged_softmax(
+    self: torch.Tensor, dim: int, half_to_float: bool, valid_count: torch.Tensor
+) -> torch.Tensor:
+    """Softmax over the first ``valid_count`` elements of a dimension, one count for each batch; 0 elsewhere.
+
+    ``half_to_float`` makes the result of float16 and bfloat16 float32.
+    """
+    place = dim % self.dim()
+    position = torch.arange(self.size(place), device=self.device)
+    position = position.reshape([-1 if d == place else 1 for d in range(self.dim())])
+    count = valid_count.reshape([-1] + [1] * (self.dim() - 1)) if valid_count.dim() == 1 else valid_count
+    found = _softmax_where(wide(self), position < count, place)
+    return found if half_to_float else found.to(self.dtype)
+
+
+def _causal(values: torch.Tensor) -> torch.Tensor:
+    column = torch.arange(values.size(-1), device=values.device)
+    row = torch.arange(values.size(-2), device=values.device).unsqueeze(-1)
+    return values.masked_fill(column > row, float("-inf"))
+
+
+def _softmax_where(values: torch.Tensor, open_: torch.Tensor, dim: int = -1) -> torch.Tensor:
+    """Softmax among the open places; 0 at the others, also where a row has no open one."""
+    found = torch.softmax(values.masked_fill(~open_, torch.finfo(values.dtype).min), dim)
+    return torch.where(open_, found, torch.zeros_like(found))

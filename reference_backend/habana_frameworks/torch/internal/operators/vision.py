@@ -1,0 +1,290 @@
+"""Boxes and regions of images: suppression, alignment of regions, deformable convolution."""
+
+from __future__ import annotations
+
+import torch
+
+
+def suppress(boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:
+    """Indices of boxes (x1, y1, x2, y2) that no better one overlaps by more than a threshold, best first.
+
+    Computed on the host, since which boxes are left decides what comes next.
+    """
+    order = torch.argsort(scores, descending=True, stable=True).cpu()
+    overlap = _overlaps(boxes.detach().cpu().float()) > iou_threshold
+    dead = torch.zeros(order.numel(), dtype=torch.bool)
+    kept = []
+    for index in order.tolist():
+        if not dead[index]:
+            kept.append(index)
+            dead |= overlap[index]
+    return torch.tensor(kept, dtype=torch.int64).to(boxes.device)
+
+
+def habana_nms(
+    boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float, score_threshold: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Indices as `suppress` gives them, padded with zeros; their number; and their scores, padded too.
+
+    Boxes whose score is not above the threshold do not count.
+    """
+    return _padded(boxes, scores, _above(boxes, scores, iou_threshold, score_threshold))
+
+
+def batched_nms_eager(
+    boxes: torch.Tensor, scores: torch.Tensor, indexes: torch.Tensor, iou_threshold: float, max_classes: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`suppress` among boxes of the same class only: indices, padded with zeros, and their number."""
+    if boxes.numel() == 0:
+        return indexes.new_zeros(0, dtype=torch.int64), indexes.new_zeros(1, dtype=torch.int64)
+    apart = (boxes.max() - boxes.min() + 1) * indexes.to(boxes.dtype).unsqueeze(-1)
+    found, count, _ = _padded(boxes, scores, suppress(boxes + apart, scores, iou_threshold))
+    return found, count
+
+
+def batched_nms(
+    boxes: torch.Tensor,
+    scores: torch.Tensor,
+    indexes: torch.Tensor,
+    iou_threshold: float,
+    shape_tensor1: torch.Tensor,
+    shape_tensor2: torch.Tensor,
+    max_classes: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`batched_nms_eager`; the tensors of shapes are those of hardware and not read."""
+    return batched_nms_eager(boxes, scores, indexes, iou_threshold, max_classes)
+
+
+def roi_align(
+    input: torch.Tensor,
+    rois: torch.Tensor,
+    spatial_scale: float,
+    pooled_height: int,
+    pooled_width: int,
+    sampling_ratio: int,
+    aligned: bool,
+) -> torch.Tensor:
+    """Means of bilinear samples of regions (He et al., 2017, Mask R-CNN): [regions, channels, height, width].
+
+    Args:
+        input: [batch, channels, rows, columns].
+        rois: [regions, 5]: image, x1, y1, x2, y2.
+        spatial_scale: factor of the coordinates of regions.
+        pooled_height: rows of the result.
+        pooled_width: columns of the result.
+        sampling_ratio: samples of each cell along a side; 0 or less for as many as pixels, by the region.
+        aligned: whether coordinates are moved by half a pixel, so that pixels are squares.
+    """
+    half = 0.5 if aligned else 0.0
+    image = rois[:, 0].long()
+    corners = rois[:, 1:].to(input.dtype) * spatial_scale - half
+    width, height = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
+    if not aligned:
+        width, height = width.clamp(min=1.0), height.clamp(min=1.0)
+    rows, row_weights = _samples(corners[:, 1], height, pooled_height, sampling_ratio, input.size(-2))
+    columns, column_weights = _samples(corners[:, 0], width, pooled_width, sampling_ratio, input.size(-1))
+    # Interpolation of one side at a time: weights [regions, cells, pixels] of each side.
+    across = _interpolation(rows, row_weights, input.size(-2))
+    along = _interpolation(columns, column_weights, input.size(-1))
+    return torch.matmul(torch.matmul(across.unsqueeze(1), input[image]), along.unsqueeze(1).transpose(-2, -1))
+
+
+def roi_align_backward(
+    grad: torch.Tensor,
+    rois: torch.Tensor,
+    spatial_scale: float,
+    pooled_height: int,
+    pooled_width: int,
+    batch_size: int,
+    channels: int,
+    height: int,
+    width: int,
+    sampling_ratio: int,
+    aligned: bool,
+) -> torch.Tensor:
+    """Gradient of `roi_align` with respect to its input, which it is linear in."""
+    with torch.enable_grad():
+        given = torch.zeros((batch_size, channels, height, width), dtype=grad.dtype, device=grad.device)
+        given.requires_grad_()
+        out = roi_align(given, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)
+        return torch.autograd.grad(out, given, grad)[0]
+
+
+def roi_align_fwd(
+    inputs: torch.Tensor,
+    rois: torch.Tensor,
+    n_rois: torch.Tensor,
+    out_h: int,
+    out_w: int,
+    mode: int,
+    sr: int,
+    ss: float,
+    aligned: bool,
+) -> torch.Tensor:
+    """`roi_align` of regions [regions, 4] whose image ``n_rois`` gives; ``mode`` 0 takes means.
+
+    Raises:
+        RuntimeError: another mode.
+    """
+    if mode != 0:
+        raise RuntimeError(f"roi_align_fwd takes means, mode 0, and mode is {mode}")
+    return roi_align(inputs, _with_image(rois, n_rois), ss, out_h, out_w, sr, aligned)
+
+
+def roi_align_bwd(
+    inputs: torch.Tensor,
+    rois: torch.Tensor,
+    n_rois: torch.Tensor,
+    input_shape: torch.Tensor,
+    sr: int,
+    ss: float,
+    aligned: bool,
+) -> torch.Tensor:
+    """Gradient of `roi_align_fwd`; ``inputs`` is that of its result, ``input_shape`` as its input."""
+    size = input_shape.shape
+    return roi_align_backward(
+        inputs, _with_image(rois, n_rois), ss, inputs.size(-2), inputs.size(-1), *size, sr, aligned
+    )
+
+
+def deform_conv2d(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    offset: torch.Tensor,
+    mask: torch.Tensor,
+    bias: torch.Tensor,
+    stride_h: int,
+    stride_w: int,
+    pad_h: int,
+    pad_w: int,
+    dilation_h: int,
+    dilation_w: int,
+    groups: int,
+    offset_groups: int,
+    use_mask: bool,
+) -> torch.Tensor:
+    """Convolution whose samples are moved, and weighted by a mask (Zhu et al., 2018).
+
+    Args:
+        input: [batch, channels, rows, columns].
+        weight: [out, channels / groups, kernel rows, kernel columns].
+        offset: [batch, 2 * offset_groups * kernel size, out rows, out columns], row before column.
+        mask: as ``offset``, one number for each sample; not read without ``use_mask``.
+        bias: [out].
+        stride_h: as in a convolution, as what follows.
+        stride_w: see ``stride_h``.
+        pad_h: see ``stride_h``.
+        pad_w: see ``stride_h``.
+        dilation_h: see ``stride_h``.
+        dilation_w: see ``stride_h``.
+        groups: groups of channels.
+        offset_groups: groups of channels that move alike.
+        use_mask: whether there is a mask.
+    """
+    batch, channels, height, width = input.shape
+    kernel_h, kernel_w = weight.shape[-2:]
+    taps = kernel_h * kernel_w
+    out_h = (height + 2 * pad_h - dilation_h * (kernel_h - 1) - 1) // stride_h + 1
+    out_w = (width + 2 * pad_w - dilation_w * (kernel_w - 1) - 1) // stride_w + 1
+    tap = torch.arange(taps, device=input.device)
+    row = (tap // kernel_w * dilation_h).reshape(-1, 1, 1) - pad_h
+    row = row + (torch.arange(out_h, device=input.device) * stride_h).reshape(1, -1, 1)
+    column = (tap % kernel_w * dilation_w).reshape(-1, 1, 1) - pad_w
+    column = column + (torch.arange(out_w, device=input.device) * stride_w).reshape(1, 1, -1)
+    moved = offset.reshape(batch, offset_groups, taps, 2, out_h, out_w)
+    y, x = row + moved[:, :, :, 0], column + moved[:, :, :, 1]
+    planes = input.reshape(batch, offset_groups, channels // offset_groups, height * width)
+    samples = torch.zeros((), dtype=input.dtype, device=input.device)
+    top, left = torch.floor(y), torch.floor(x)
+    for down in (0, 1):
+        for right in (0, 1):
+            r, c = top + down, left + right
+            share = (1 - (y - r).abs()) * (1 - (x - c).abs())
+            inside = (r >= 0) & (r < height) & (c >= 0) & (c < width)
+            place = (r.clamp(0, height - 1) * width + c.clamp(0, width - 1)).long()
+            flat = place.reshape(batch, offset_groups, 1, -1).expand(-1, -1, planes.size(2), -1)
+            share = (share * inside).reshape(batch, offset_groups, 1, -1)
+            samples = samples + planes.gather(-1, flat) * share
+    if use_mask:
+        samples = samples * mask.reshape(batch, offset_groups, 1, -1)
+    columns = samples.reshape(batch, groups, channels // groups * taps, out_h * out_w)
+    kernels = weight.reshape(groups, weight.size(0) // groups, -1)
+    out = torch.matmul(kernels, columns).reshape(batch, weight.size(0), out_h, out_w)
+    return out + bias.reshape(1, -1, 1, 1)
+
+
+def deform_conv2d_backward(
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    offset: torch.Tensor,
+    mask: torch.Tensor,
+    bias: torch.Tensor,
+    *numbers: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Gradients of `deform_conv2d` with respect to its five tensors; that of an unused mask is zero."""
+    with torch.enable_grad():
+        given = [t.detach().requires_grad_() for t in (input, weight, offset, mask, bias)]
+        out = deform_conv2d(*given, *numbers)
+        found = torch.autograd.grad(out, given, grad, allow_unused=True)
+    first, second, third, fourth, fifth = (
+        torch.zeros_like(t) if g is None else g for t, g in zip(given, found, strict=True)
+    )
+    return first, second, third, fourth, fifth
+
+
+def _overlaps(boxes: torch.Tensor) -> torch.Tensor:
+    """Intersection over union of each two boxes."""
+    area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    low = torch.maximum(boxes[:, None, :2], boxes[None, :, :2])
+    high = torch.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
+    common = (high - low).clamp(min=0).prod(-1)
+    return common / (area[:, None] + area[None, :] - common)
+
+
+def _above(
+    boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float, score_threshold: float
+) -> torch.Tensor:
+    kept = suppress(boxes, scores, iou_threshold)
+    return kept[scores[kept] > score_threshold]
+
+
+def _padded(
+    boxes: torch.Tensor, scores: torch.Tensor, kept: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    missing = boxes.size(0) - kept.numel()
+    count = torch.tensor([kept.numel()], dtype=torch.int64, device=boxes.device)
+    found = torch.cat((kept, kept.new_zeros(missing)))
+    return found, count, torch.cat((scores[kept], scores.new_zeros(missing)))
+
+
+def _with_image(rois: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
+    return torch.cat((image.reshape(-1, 1).to(rois.dtype), rois), 1)
+
+
+def _samples(
+    start: torch.Tensor, length: torch.Tensor, cells: int, ratio: int, pixels: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Coordinates of samples along one side, [regions, cells, samples], and their weights in a mean."""
+    bin = length / cells
+    if ratio > 0:
+        count, most = torch.full_like(length, float(ratio)), ratio
+    else:
+        count = torch.ceil(bin)
+        most = max(1, int(count.max())) if count.numel() else 1
+    number = torch.arange(most, device=start.device, dtype=start.dtype)
+    safe = count.clamp(min=1).reshape(-1, 1, 1)
+    within = (number + 0.5) * bin.reshape(-1, 1, 1) / safe
+    cell = torch.arange(cells, device=start.device, dtype=start.dtype).reshape(1, -1, 1)
+    at = start.reshape(-1, 1, 1) + cell * bin.reshape(-1, 1, 1) + within
+    weight = (number < count.reshape(-1, 1, 1)).to(start.dtype) / safe
+    inside = (at >= -1) & (at <= pixels)  # what lies further outside is zero
+    return at, weight * inside
+
+
+def _interpolation(at: torch.Tensor, weight: torch.Tensor, pixels: int) -> torch.Tensor:
+    """Weights of pixels, [regions, cells, pixels], of linear samples."""
+    at = at.clamp(0, pixels - 1)
+    pixel = torch.arange(pixels, device=at.device, dtype=at.dtype)
+    share = (1 - (at.unsqueeze(-1) - pixel).abs()).clamp(min=0)
+    return (share * weight.unsqueeze(-1)).sum(-2)
