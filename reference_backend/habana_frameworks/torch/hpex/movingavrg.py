@@ -63,7 +63,7 @@ class FusedEMA:
         """Copy attributes of the model that have no leading underscore.
 
         Args:
-            model: where they are taken from.
+            model: the model that has them.
             include: names that are copied alone; none for all.
             exclude: names that are not copied.
         """

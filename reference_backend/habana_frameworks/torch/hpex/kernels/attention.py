@@ -38,7 +38,7 @@ class FusedSDPA:
             k: [..., S, D]. Of rank 4, [batch, heads, S, D], it may have fewer heads than ``q``, each for a
                 group of those.
             v: [..., S, E], heads as ``k``.
-            attn_mask: broadcasts with [..., T, S]: bool, true where a query may look, or a summand.
+            attn_mask: broadcasts with [..., T, S]: a summand, or bool, true for what a query may see.
             dropout_p: probability of dropout.
             is_causal: whether query i sees keys up to i only.
             scale: factor of the scores; None for 1 / sqrt(D).

@@ -9,7 +9,7 @@ import torch
 
 
 class RotaryPosEmbeddingMode(enum.Enum):
-    """Which features make a pair: i and i + D/2, or 2i and 2i + 1."""
+    """The choice of features that make a pair: i and i + D/2, or 2i and 2i + 1."""
 
     BLOCKWISE = 0
     PAIRWISE = 1

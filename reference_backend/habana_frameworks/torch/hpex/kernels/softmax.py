@@ -37,6 +37,6 @@ class RaggedSoftmax:
 
 
 def triu_masked_softmax(inp: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
-    """Softmax of inp * scale over the last dimension where column <= row; 0 elsewhere."""
+    """Softmax of inp * scale over the columns up to the row; 0 behind them."""
     found: torch.Tensor = torch.ops.hpu.scaled_triangular_softmax(inp, scale)
     return found

@@ -9,7 +9,7 @@ import torch
 
 
 class RmsNormBwdMode(enum.Enum):
-    """How hardware divides the work of the backward pass; the values are the same."""
+    """Ways of hardware to divide the work of the backward pass; the values are the same."""
 
     DEFAULT = 0
     STATIC_CASE_WIDTH_PARTITIONING = 1

@@ -1,4 +1,4 @@
-"""What the steps of all fused optimizers share."""
+"""Parts of a step that all fused optimizers share."""
 
 from __future__ import annotations
 

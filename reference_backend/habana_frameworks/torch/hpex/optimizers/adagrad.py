@@ -29,7 +29,7 @@ class FusedAdagrad(torch.optim.Optimizer):
             lr: learning rate.
             lr_decay: the rate is divided by 1 + steps before * lr_decay.
             weight_decay: added to gradients, times the weight.
-            initial_accumulator_value: where sums of squares begin.
+            initial_accumulator_value: start of the sums of squares.
             eps: added to the root of the sum.
 
         Raises:

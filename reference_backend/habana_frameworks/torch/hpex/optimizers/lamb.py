@@ -44,7 +44,7 @@ class FusedLamb(torch.optim.Optimizer):
             grad_averaging: whether gradients enter the first moment times 1 - beta1.
             set_grad_none: whether `zero_grad` drops gradients.
             max_grad_norm: gradients are scaled down to this norm together.
-            use_lamb: scale by layer where there is no decay, too.
+            use_lamb: scale by layer without decay, too.
             fused: a choice of hardware; the values are the same.
             dtype: dtype of the moments; None for that of the parameter.
 

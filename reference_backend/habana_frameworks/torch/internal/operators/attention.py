@@ -17,7 +17,7 @@ _PADDING = ("left", "right")
 
 
 class Masks(NamedTuple):
-    """What a query may not see."""
+    """The masks that close keys to queries."""
 
     attention_mask: torch.Tensor | None
     is_causal: bool
@@ -43,7 +43,7 @@ def sdpa_fwd(
         q: [..., T, D].
         k: [..., S, D].
         v: [..., S, E].
-        attention_mask: what broadcasts with [..., T, S]: bool, true where a query may look, or a summand.
+        attention_mask: broadcasts with [..., T, S]: a summand, or bool, true for what a query may see.
         p: probability of dropout.
         scale: factor of q k'.
         is_causal: whether query i sees keys up to i only.
@@ -184,7 +184,7 @@ def sdpa_recomp_bwd(
 
 
 def scores(q: torch.Tensor, k: torch.Tensor, scale: float, masks: Masks, softmax_mode: str) -> torch.Tensor:
-    """scale * q k', with the least number where a query may not look."""
+    """scale * q k', with the least number for what a query may not see."""
     if softmax_mode not in _SOFTMAX_MODES or masks.seq_padding_type not in _PADDING:
         raise RuntimeError(
             f"attention has the softmax modes {', '.join(_SOFTMAX_MODES)} and padding left or right: got "
@@ -196,7 +196,7 @@ def scores(q: torch.Tensor, k: torch.Tensor, scale: float, masks: Masks, softmax
         if masks.attention_mask.dtype == torch.bool:
             found = found.masked_fill(~masks.attention_mask, closed)
         else:
-            # A mask of minus infinity must not make rows of NaN where it closes all.
+            # A mask of minus infinity that closes a whole row must not make it NaN.
             found = (found + wide(masks.attention_mask)).clamp(min=closed)
     columns = torch.arange(k.size(-2), device=q.device)
     if masks.is_causal:

@@ -18,7 +18,7 @@ def in_place_interleave_(self: torch.Tensor) -> torch.Tensor:
 
 
 def in_place_interleave(self: torch.Tensor) -> torch.Tensor:
-    """What `in_place_interleave_` makes of a tensor, as a new one."""
+    """Result of `in_place_interleave_` as a new tensor."""
     if self.dim() == 0 or self.size(0) % BEAMS:
         raise RuntimeError(
             f"in_place_interleave needs rows of a multiple of {BEAMS}, and the shape is {list(self.shape)}"
@@ -43,7 +43,7 @@ def kv_reorder_(
 def kv_reorder(
     self: torch.Tensor, start: torch.Tensor, end: torch.Tensor, beam_idx: torch.Tensor
 ) -> torch.Tensor:
-    """What `kv_reorder_` makes of a cache, as a new one."""
+    """Result of `kv_reorder_` as a new tensor."""
     batch = beam_idx.numel()
     if self.dim() < 3 or self.size(0) != batch * BEAMS:
         raise RuntimeError(

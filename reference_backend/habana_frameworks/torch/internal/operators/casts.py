@@ -169,7 +169,7 @@ def _unpacked(words: torch.Tensor, signed: bool) -> torch.Tensor:
 
 
 def _by_rows(group: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """One row for each row of values, where each of ``group`` stands for several."""
+    """One row for each row of values; each row of ``group`` is that of several."""
     if group.dim() == values.dim() > 1 and group.size(-2) not in (1, values.size(-2)):
         rows, groups = values.size(-2), group.size(-2)
         if groups == 0 or rows % groups:

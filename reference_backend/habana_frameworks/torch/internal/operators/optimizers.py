@@ -25,7 +25,7 @@ def optimizer_adamw(
     exp_avg_scales: Tensors | None = None,
     exp_avg_sq_scales: Tensors | None = None,
 ) -> None:
-    """AdamW (Loshchilov and Hutter, 2017); bias correction and learning rate stand in ``neg_step_t``.
+    """AdamW (Loshchilov and Hutter, 2017); ``neg_step_t`` has bias correction and learning rate.
 
     Args:
         gradient_vec: gradients.
@@ -68,7 +68,7 @@ def optimizer_adamw_lazy(
     exp_avg_scales: Tensors | None = None,
     exp_avg_sq_scales: Tensors | None = None,
 ) -> None:
-    """`optimizer_adamw` with the arguments of lazy mode, where the factor 1 stands for no decay."""
+    """`optimizer_adamw` with the arguments of lazy mode; a factor of 1 means no decay."""
     optimizer_adamw(
         gradient_vec, weight_vec, exp_avg_vec, exp_avg_sq_vec, neg_step_t, beta1, beta2, epsilon,
         weight_decay, weight_decay != 1.0, exp_avg_scales, exp_avg_sq_scales,

@@ -46,7 +46,7 @@ def scaled_triangular_softmax(
     exp_sum_recpr: torch.Tensor | None = None,
     max: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Softmax of self * inv_scale_attn where column <= row; 0 elsewhere.
+    """Softmax of self * inv_scale_attn over the columns up to the row; 0 behind them.
 
     ``exp_sum_recpr`` and ``max`` are those of `scaled_triangular_softmax_retain` for the same input.
     """
@@ -144,6 +144,6 @@ def _causal(values: torch.Tensor) -> torch.Tensor:
 
 
 def _softmax_where(values: torch.Tensor, open_: torch.Tensor, dim: int = -1) -> torch.Tensor:
-    """Softmax among the open places; 0 at the others, also where a row has no open one."""
+    """Softmax among the open places; 0 at the others, and in a row that has no open one."""
     found = torch.softmax(values.masked_fill(~open_, torch.finfo(values.dtype).min), dim)
     return torch.where(open_, found, torch.zeros_like(found))
