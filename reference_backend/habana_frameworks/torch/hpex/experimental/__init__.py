@@ -1,0 +1,1 @@
+"""Extensions whose interface may change."""

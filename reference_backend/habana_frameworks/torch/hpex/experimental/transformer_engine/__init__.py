@@ -1,0 +1,22 @@
+"""Training in fp8: `Linear` and `FusedAttention` compute in it within `fp8_autocast`.
+
+Scales are delayed (Micikevicius et al., 2022): the largest magnitudes of earlier steps give the scale of a step.
+"""
+
+from __future__ import annotations
+
+from . import cpp_extensions, distributed, fp8, recipe, utils
+from .attention import FusedAttention
+from .fp8 import fp8_autocast
+from .linear import Linear
+
+__all__ = [
+    "FusedAttention",
+    "Linear",
+    "cpp_extensions",
+    "distributed",
+    "fp8",
+    "fp8_autocast",
+    "recipe",
+    "utils",
+]

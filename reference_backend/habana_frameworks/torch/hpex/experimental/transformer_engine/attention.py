@@ -1,0 +1,107 @@
+"""Attention that computes in fp8."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from habana_frameworks.torch.hpex.kernels import FusedSDPA
+
+import torch
+
+from .base import Fp8Module
+from .cpp_extensions import cast_to_fp8
+from .fp8 import FP8GlobalStateManager, get_fp8_te_dtype, get_fp8_te_sr
+from .recipe import DelayedScaling
+
+_Q, _K, _V = range(3)
+
+
+class _Fp8Attention(torch.autograd.Function):
+    """Attention of q, k and v in fp8; the gradient of the result is fp8 in the backward pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None,
+        is_causal: bool, softmax_mode: str, module: FusedAttention, recipe: DelayedScaling, group: Any,
+    ) -> torch.Tensor:  # fmt: skip
+        metas = module.metas(recipe, q.device)
+        module.begin("scaling_fwd", recipe, group)
+        forward, measure = metas["scaling_fwd"], not FP8GlobalStateManager.RECOMPUTING
+        kind = get_fp8_te_dtype(recipe)
+        low = [
+            cast_to_fp8(tensor, forward, place, kind, measure_amax=measure)
+            for place, tensor in ((_Q, q), (_K, k), (_V, v))
+        ]
+        back = forward.scale_inv.clone()
+        scale = 1 / math.sqrt(q.size(-1)) if module.scale is None else module.scale
+        out, matrix, kept, _ = torch.ops.hpu.fp8_sdpa_fwd(
+            *low, mask, module.attention_dropout if module.training else 0.0, scale, is_causal, softmax_mode,
+            back[_Q], back[_K], back[_V], None, None, None, False, None, "left",
+        )  # fmt: skip
+        ctx.save_for_backward(*low, back, matrix, kept, out)
+        ctx.about = module, recipe, group, is_causal, scale, (q.dtype, k.dtype, v.dtype)
+        ctx.p = module.attention_dropout if module.training else 0.0
+        found: torch.Tensor = out.to(q.dtype)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
+        q, k, v, back, matrix, kept, out = ctx.saved_tensors
+        module, recipe, group, is_causal, scale, dtypes = ctx.about
+        module.begin("scaling_bwd", recipe, group)
+        meta = module.fp8_meta["scaling_bwd"]
+        kind, at_random = get_fp8_te_dtype(recipe, False), get_fp8_te_sr(recipe, False)
+        gradient = cast_to_fp8(grads[0], meta, 0, kind, at_random)
+        found = torch.ops.hpu.fp8_sdpa_bwd(
+            gradient, q, k, v, matrix, kept, is_causal, ctx.p, scale, back[_Q], back[_K], back[_V], None,
+            meta.scale_inv[0].clone(), None, None, None, False, out,
+        )  # fmt: skip
+        return (*(one.to(dtype) for one, dtype in zip(found[:3], dtypes, strict=True)), *[None] * 6)
+
+
+class FusedAttention(Fp8Module):
+    """`hpex.kernels.FusedSDPA` as a module, which computes in fp8 within `fp8_autocast`."""
+
+    PLACES = (3, 1)
+
+    def __init__(
+        self,
+        scale: float | None = None,
+        attention_dropout: float = 0.0,
+        enable_recompute: bool = False,
+    ) -> None:
+        """Make a module.
+
+        Args:
+            scale: factor of the scores; None for 1 / sqrt of the features.
+            attention_dropout: probability of dropout, in training.
+            enable_recompute: compute the matrix again in the backward pass; in fp8 it is kept.
+        """
+        super().__init__()
+        self.scale, self.attention_dropout, self.enable_recompute = scale, attention_dropout, enable_recompute
+
+    def forward(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attn_mask: torch.Tensor | None = None,
+        is_causal: bool = False,
+        softmax_mode: str = "None",
+    ) -> torch.Tensor:
+        """Attend; arguments are those of `hpex.kernels.FusedSDPA`."""
+        if not FP8GlobalStateManager.is_fp8_enabled():
+            p = self.attention_dropout if self.training else 0.0
+            plain = FusedSDPA.apply(
+                query, key, value, attn_mask, p, is_causal, self.scale, softmax_mode, self.enable_recompute
+            )
+            assert isinstance(plain, torch.Tensor)
+            return plain
+        if query.dim() == 4 and key.size(1) not in (1, query.size(1)):
+            key, value = (t.repeat_interleave(query.size(1) // t.size(1), 1) for t in (key, value))
+        recipe, group = FP8GlobalStateManager.get_fp8_recipe(), FP8GlobalStateManager.get_fp8_group()
+        found: torch.Tensor = _Fp8Attention.apply(
+            query, key, value, attn_mask, is_causal, softmax_mode, self, recipe, group
+        )
+        return found

@@ -1,0 +1,135 @@
+"""The state of `fp8_autocast`, and how scales follow from magnitudes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from .recipe import DelayedScaling
+from .utils import FP8TensorMeta
+
+
+class FP8GlobalStateManager:
+    """What holds in the current thread of calls: whether fp8 is on, the recipe, the group of ranks."""
+
+    FP8_ENABLED = False
+    FP8_RECIPE: DelayedScaling | None = None
+    FP8_GROUP: Any = None
+    FP8_AUTOCAST_DEPTH = 0
+    #: Whether a checkpoint runs a forward pass again; its magnitudes were seen before.
+    RECOMPUTING = False
+
+    @classmethod
+    def is_fp8_enabled(cls) -> bool:
+        """Say whether modules compute in fp8."""
+        return cls.FP8_ENABLED
+
+    @classmethod
+    def get_fp8_recipe(cls) -> DelayedScaling:
+        """Recipe of the innermost `fp8_autocast`, or the default one."""
+        return cls.FP8_RECIPE if cls.FP8_RECIPE is not None else get_default_fp8_recipe()
+
+    @classmethod
+    def get_fp8_group(cls) -> Any:
+        """Group of ranks that share magnitudes; None for all ranks."""
+        return cls.FP8_GROUP
+
+    @classmethod
+    def get_fp8_autocast_state(cls) -> tuple[bool, DelayedScaling | None, Any]:
+        """State for `set_fp8_autocast_state`."""
+        return cls.FP8_ENABLED, cls.FP8_RECIPE, cls.FP8_GROUP
+
+    @classmethod
+    def set_fp8_autocast_state(cls, state: tuple[bool, DelayedScaling | None, Any]) -> None:
+        """Restore what `get_fp8_autocast_state` gave."""
+        cls.FP8_ENABLED, cls.FP8_RECIPE, cls.FP8_GROUP = state
+
+    @classmethod
+    def reset(cls) -> None:
+        """Return to the state at import."""
+        cls.set_fp8_autocast_state((False, None, None))
+        cls.FP8_AUTOCAST_DEPTH, cls.RECOMPUTING = 0, False
+
+
+def get_default_fp8_recipe() -> DelayedScaling:
+    """Recipe of `fp8_autocast` without one."""
+    return DelayedScaling()
+
+
+@contextlib.contextmanager
+def fp8_autocast(
+    enabled: bool = False,
+    force_measurement: bool | None = None,
+    fp8_recipe: DelayedScaling | Mapping[str, Any] | None = None,
+    fp8_group: Any = None,
+) -> Iterator[None]:
+    """Let modules of this package compute in fp8 within a ``with`` block.
+
+    Args:
+        enabled: whether they do.
+        force_measurement: not used: magnitudes are measured in every step.
+        fp8_recipe: the recipe, or its fields; None for the default.
+        fp8_group: group of ranks that share magnitudes; None for all ranks.
+    """
+    state = FP8GlobalStateManager.get_fp8_autocast_state()
+    recipe = DelayedScaling(**fp8_recipe) if isinstance(fp8_recipe, Mapping) else fp8_recipe
+    FP8GlobalStateManager.set_fp8_autocast_state((enabled, recipe, fp8_group))
+    FP8GlobalStateManager.FP8_AUTOCAST_DEPTH += 1
+    try:
+        yield
+    finally:
+        FP8GlobalStateManager.set_fp8_autocast_state(state)
+        FP8GlobalStateManager.FP8_AUTOCAST_DEPTH -= 1
+
+
+def get_fp8_te_dtype(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> torch.dtype:
+    """Format of a recipe for the forward pass, or for the backward pass."""
+    return fp8_recipe.fp8_format.forward if fprop_tensor else fp8_recipe.fp8_format.backward
+
+
+def get_fp8_te_sr(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> bool:
+    """Say whether a recipe rounds at random: gradients only, if it asks for it."""
+    return fp8_recipe.stochastic_rounding and not fprop_tensor
+
+
+def get_fp8_max(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> float:
+    """Largest number of a recipe's format."""
+    return float(torch.finfo(get_fp8_te_dtype(fp8_recipe, fprop_tensor)).max)
+
+
+def _default_sf_compute(amax: torch.Tensor, scale: torch.Tensor, fp8_max: float, margin: int) -> torch.Tensor:
+    """Scale that takes the largest magnitude to the largest number, with a margin of bits.
+
+    A magnitude of 0, infinity or NaN leaves the scale as it was.
+    """
+    wanted = (fp8_max / amax) / 2**margin
+    usable = (amax > 0) & torch.isfinite(amax) & torch.isfinite(wanted)
+    return torch.where(usable, wanted, scale)
+
+
+def update_scales(meta: FP8TensorMeta, recipe: DelayedScaling, fprop: bool, group: Any = None) -> None:
+    """Make new scales from the history, which moves on by one step.
+
+    With ``reduce_amax`` the ranks of a group agree on the magnitudes of the last step first.
+    """
+    history = meta.amax_history
+    if recipe.reduce_amax and torch.distributed.is_available() and torch.distributed.is_initialized():
+        last = history[0].clone()
+        torch.distributed.all_reduce(last, torch.distributed.ReduceOp.MAX, group=group)
+        history[0].copy_(last)
+    if callable(recipe.amax_compute_algo):
+        amax = recipe.amax_compute_algo(history)
+    else:
+        amax = history.amax(0) if recipe.amax_compute_algo == "max" else history[0]
+    largest = get_fp8_max(recipe, fprop)
+    if recipe.scaling_factor_compute_algo is not None:
+        scale = recipe.scaling_factor_compute_algo(amax, meta.scale, largest, recipe)
+    else:
+        scale = _default_sf_compute(amax, meta.scale, largest, recipe.margin)
+    meta.scale.copy_(scale)
+    meta.scale_inv.copy_(scale.reciprocal())
+    history.copy_(history.roll(1, 0))
+    history[0].zero_()

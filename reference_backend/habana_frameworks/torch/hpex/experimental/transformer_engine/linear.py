@@ -1,0 +1,126 @@
+"""A linear layer that computes in fp8."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from .base import Fp8Module
+from .cpp_extensions import cast_to_fp8
+from .fp8 import FP8GlobalStateManager, get_fp8_te_dtype, get_fp8_te_sr
+from .recipe import DelayedScaling
+from .utils import FP8BwdTensors, FP8FwdTensors
+
+_INPUT, _WEIGHT, _GRAD = FP8FwdTensors.GEMM1_INPUT, FP8FwdTensors.GEMM1_WEIGHT, FP8BwdTensors.GRAD_OUTPUT1
+
+
+class _Fp8Linear(torch.autograd.Function):
+    """x w' + b of fp8 values; the gradients are products of fp8 values too."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, inp: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, module: Linear,
+        recipe: DelayedScaling, group: Any,
+    ) -> torch.Tensor:  # fmt: skip
+        metas = module.metas(recipe, inp.device)
+        module.begin("scaling_fwd", recipe, group)
+        forward, measure = metas["scaling_fwd"], not FP8GlobalStateManager.RECOMPUTING
+        kind = get_fp8_te_dtype(recipe)
+        flat = inp.reshape(-1, inp.size(-1))
+        x = cast_to_fp8(flat, forward, _INPUT, kind, measure_amax=measure)
+        w = cast_to_fp8(weight, forward, _WEIGHT, kind, measure_amax=measure)
+        # The scales of a backward pass are those of its forward pass.
+        back = forward.scale_inv.clone()
+        out = torch.ops.hpu.fp8_gemm_v2(
+            x, False, w, True, None, inp.dtype, back[_INPUT], back[_WEIGHT], bias, False
+        )
+        ctx.save_for_backward(x, w, back)
+        ctx.about = module, recipe, group, inp.shape, inp.dtype, weight.dtype, bias is not None
+        found: torch.Tensor = out.reshape(*inp.shape[:-1], weight.size(0))
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
+        x, w, back = ctx.saved_tensors
+        module, recipe, group, shape, dtype, weight_dtype, has_bias = ctx.about
+        module.begin("scaling_bwd", recipe, group)
+        meta = module.fp8_meta["scaling_bwd"]
+        flat = grads[0].reshape(-1, grads[0].size(-1))
+        kind, at_random = get_fp8_te_dtype(recipe, False), get_fp8_te_sr(recipe, False)
+        gradient = cast_to_fp8(flat, meta, _GRAD, kind, at_random)
+        scale = meta.scale_inv[_GRAD].clone()
+        gemm = torch.ops.hpu.fp8_gemm_v2
+        of_input = of_weight = of_bias = None
+        if ctx.needs_input_grad[0]:
+            of_input = gemm(gradient, False, w, False, None, dtype, scale, back[_WEIGHT]).reshape(shape)
+        if ctx.needs_input_grad[1]:
+            of_weight = gemm(gradient, True, x, False, None, weight_dtype, scale, back[_INPUT])
+        if has_bias and ctx.needs_input_grad[2]:
+            of_bias = flat.sum(0).to(weight_dtype)
+        return of_input, of_weight, of_bias, None, None, None
+
+
+class Linear(Fp8Module):
+    """`torch.nn.Linear` that computes in fp8 within `fp8_autocast`."""
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        skip_weight_param_allocation: bool = False,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+        params_dtype: torch.dtype | None = None,
+        minimize_memory: bool = False,
+    ) -> None:
+        """Make a layer.
+
+        Args:
+            in_features: features of the input.
+            out_features: features of the result.
+            bias: whether there is a bias.
+            skip_weight_param_allocation: not supported.
+            dtype: dtype of the parameters, as ``params_dtype``.
+            device: device of the parameters; None for hpu.
+            params_dtype: dtype of the parameters; None for torch's default.
+            minimize_memory: not used: fp8 weights are not kept between steps.
+
+        Raises:
+            NotImplementedError: ``skip_weight_param_allocation``.
+        """
+        if skip_weight_param_allocation:
+            raise NotImplementedError("Linear has weights of its own: leave skip_weight_param_allocation out")
+        super().__init__()
+        self.in_features, self.out_features, self.use_bias = in_features, out_features, bias
+        options: dict[str, Any] = {"dtype": params_dtype or dtype, "device": device or "hpu"}
+        self.weight = torch.nn.Parameter(torch.empty(out_features, in_features, **options))
+        if bias:
+            self.bias = torch.nn.Parameter(torch.empty(out_features, **options))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw parameters as `torch.nn.Linear` does."""
+        torch.nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            bound = 1 / math.sqrt(self.in_features) if self.in_features else 0
+            torch.nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, inp: torch.Tensor, is_first_microbatch: bool | None = None) -> torch.Tensor:
+        """Compute x w' + b; ``is_first_microbatch`` is not used, since fp8 weights are not kept."""
+        if not FP8GlobalStateManager.is_fp8_enabled():
+            return functional.linear(inp, self.weight, self.bias)
+        if torch.is_autocast_enabled("hpu"):
+            inp = inp.to(torch.get_autocast_dtype("hpu"))
+        recipe, group = FP8GlobalStateManager.get_fp8_recipe(), FP8GlobalStateManager.get_fp8_group()
+        found: torch.Tensor = _Fp8Linear.apply(inp, self.weight, self.bias, self, recipe, group)
+        return found
+
+    def extra_repr(self) -> str:
+        """Show sizes as `torch.nn.Linear` does."""
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.use_bias}"
