@@ -1,6 +1,6 @@
 """Training in fp8: `Linear` and `FusedAttention` compute in it within `fp8_autocast`.
 
-Scales are delayed (Micikevicius et al., 2022): the largest magnitudes of earlier steps give the scale of a step.
+Scales are delayed (Micikevicius et al., 2022): the largest magnitudes of earlier steps give that of a step.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from .utils import FP8TensorMeta
 
 
 class FP8GlobalStateManager:
-    """What holds in the current thread of calls: whether fp8 is on, the recipe, the group of ranks."""
+    """State of the process: whether fp8 is on, the recipe, the group of ranks."""
 
     FP8_ENABLED = False
     FP8_RECIPE: DelayedScaling | None = None

@@ -1,0 +1,255 @@
+"""Operators of pipelines: readers, decoders, changes of images, constants, and functions of a program."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy
+
+from .graph import Node
+from .media_types import dtype as _dtype
+from .media_types import ftype, imgtype, randomCropType
+
+_ATTEMPTS = 10
+
+
+class ReadImageDatasetFromDir(Node):
+    """Reads files of images from one folder for each class: names of files, and numbers of classes."""
+
+    RESULTS = 2
+
+    def __init__(
+        self, dir: str, format: str = "JPEG", seed: int = 0, shuffle: bool = False,
+        drop_remainder: bool = False, label_dtype: Any = _dtype.UINT32, num_slices: int = 1,
+        slice_index: int = 0, **others: Any,
+    ) -> None:  # fmt: skip
+        """Find the files.
+
+        Args:
+            dir: folder with a folder for each class, in the order of their names.
+            format: "JPEG" (also files .jpg and .jpeg) or another ending.
+            seed: seed of the order.
+            shuffle: whether each epoch has an order of its own.
+            drop_remainder: whether files that do not fill a batch are left out; else the first ones are
+                repeated.
+            label_dtype: dtype of the numbers of classes.
+            num_slices: number of parts that ranks share.
+            slice_index: the part that this one reads.
+            others: arguments of hardware, not used.
+
+        Raises:
+            FileNotFoundError: there is no such folder, or no file in it.
+        """
+        super().__init__()
+        if not os.path.isdir(dir):
+            raise FileNotFoundError(f"{dir} is not a folder: give one with a folder of images for each class")
+        endings = (".jpg", ".jpeg") if format.upper() == "JPEG" else (f".{format.lower()}",)
+        self.files: list[tuple[str, int]] = []
+        classes = sorted(entry.name for entry in os.scandir(dir) if entry.is_dir())
+        for label, name in enumerate(classes):
+            folder = os.path.join(dir, name)
+            self.files += [
+                (os.path.join(folder, file), label)
+                for file in sorted(os.listdir(folder))
+                if file.lower().endswith(endings)
+            ]
+        if not self.files:
+            raise FileNotFoundError(
+                f"there is no file that ends with {' or '.join(endings)} in folders of {dir}"
+            )
+        self.files = self.files[slice_index::num_slices]
+        self.shuffle, self.drop_remainder, self.label_dtype = (
+            shuffle,
+            drop_remainder,
+            numpy.dtype(label_dtype.value),
+        )
+        self._random = numpy.random.default_rng(seed)
+        self._batch: tuple[list[str], numpy.ndarray] | None = None
+        self._place, self._order = 0, numpy.arange(len(self.files))
+
+    def batches(self, size: int) -> int:
+        """Number of batches of an epoch."""
+        return len(self.files) // size if self.drop_remainder else math.ceil(len(self.files) / size)
+
+    def start(self) -> None:
+        """Begin an epoch."""
+        self._place = 0
+        if self.shuffle:
+            self._order = self._random.permutation(len(self.files))
+
+    def advance(self, size: int) -> None:
+        """Choose the files of the next batch."""
+        chosen = [self.files[self._order[(self._place + i) % len(self.files)]] for i in range(size)]
+        self._place += size
+        self._batch = [file for file, _ in chosen], numpy.array([c for _, c in chosen], self.label_dtype)
+
+    def compute(self) -> tuple[list[str], numpy.ndarray]:
+        """Return the names and classes of the batch."""
+        if self._batch is None:
+            raise RuntimeError("a reader has no batch before its pipeline is iterated over")
+        return self._batch
+
+
+class ImageDecoder(Node):
+    """Decodes files to images of one size, uint8[batch, colours, rows, columns] or colours last."""
+
+    def __init__(
+        self, output_format: imgtype = imgtype.RGB_P, resize: list[int] | None = None,
+        resampling_mode: ftype = ftype.BI_LINEAR,
+        random_crop_type: randomCropType = randomCropType.NO_RANDOM_CROP, scale_min: float = 0.08,
+        scale_max: float = 1.0, ratio_min: float = 3 / 4, ratio_max: float = 4 / 3, seed: int = 0,
+        **others: Any,
+    ) -> None:  # fmt: skip
+        """Make a decoder.
+
+        Args:
+            output_format: layout of the result.
+            resize: columns and rows of the result.
+            resampling_mode: way to interpolate.
+            random_crop_type: part of each image that is resized: all, the largest square in the middle, or
+                one by chance.
+            scale_min: least part of the area, if by chance.
+            scale_max: largest part of the area.
+            ratio_min: least width / height.
+            ratio_max: largest width / height.
+            seed: seed of the chance.
+            others: arguments of hardware, not used.
+
+        Raises:
+            ValueError: there is no size.
+        """
+        super().__init__()
+        if resize is None:
+            raise ValueError("ImageDecoder makes images of one size: give resize=[columns, rows]")
+        self.output_format, self.size, self.mode = output_format, (resize[0], resize[1]), resampling_mode
+        self.crop, self.scale, self.ratio = random_crop_type, (scale_min, scale_max), (ratio_min, ratio_max)
+        self._random = numpy.random.default_rng(seed)
+
+    def compute(self, files: list[str]) -> numpy.ndarray:
+        """Decode a batch."""
+        try:
+            from PIL import Image
+        except ImportError as error:
+            raise ImportError("ImageDecoder needs Pillow: pip install pillow") from error
+        images = []
+        for file in files:
+            with Image.open(file) as opened:
+                image = opened.convert("L" if self.output_format == imgtype.GRAY else "RGB")
+            box = self._box(*image.size)
+            images.append(numpy.asarray(image.resize(self.size, int(self.mode), box)))
+        batch = numpy.stack(images)
+        if self.output_format == imgtype.GRAY:
+            return batch[:, None]
+        return batch.transpose(0, 3, 1, 2) if self.output_format == imgtype.RGB_P else batch
+
+    def _box(self, width: int, height: int) -> tuple[int, int, int, int]:
+        if self.crop == randomCropType.NO_RANDOM_CROP:
+            return 0, 0, width, height
+        if self.crop != randomCropType.CENTER_CROP:
+            for _ in range(_ATTEMPTS):
+                ratio = math.exp(self._random.uniform(math.log(self.ratio[0]), math.log(self.ratio[1])))
+                area = width * height
+                if self.crop == randomCropType.RANDOMIZED_AREA_AND_ASPECT_RATIO_CROP:
+                    area *= self._random.uniform(*self.scale)
+                w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+                if 0 < w <= width and 0 < h <= height:
+                    left = int(self._random.integers(0, width - w + 1))
+                    top = int(self._random.integers(0, height - h + 1))
+                    return left, top, left + w, top + h
+        side = min(width, height)
+        left, top = (width - side) // 2, (height - side) // 2
+        return left, top, left + side, top + side
+
+
+class MediaFunc(Node):
+    """Calls a function of a program for each batch."""
+
+    def __init__(self, func: Any, shape: list[int], dtype: Any = _dtype.FLOAT32, **params: Any) -> None:
+        """Make the function from its class, which gets the parameters in a dict.
+
+        Args:
+            func: a class like `operators.cpu_nodes.cpu_nodes.media_function`.
+            shape: shape of the array, the last dimension first.
+            dtype: dtype of the array.
+            params: further parameters.
+        """
+        super().__init__()
+        self.function = func({"shape": list(shape), "dtype": numpy.dtype(_name(dtype)), **params})
+
+    def compute(self, *inputs: Any) -> numpy.ndarray:
+        """Call the function."""
+        return numpy.asarray(self.function(*inputs))
+
+
+class MediaConst(Node):
+    """Gives the same array for each batch."""
+
+    def __init__(self, data: Any, shape: list[int], dtype: Any = _dtype.FLOAT32) -> None:
+        """Take an array; ``shape`` has the last dimension last, and its elements as many as the data."""
+        super().__init__()
+        self.value = numpy.asarray(data, numpy.dtype(_name(dtype))).reshape(shape)
+
+    def compute(self) -> numpy.ndarray:
+        """Return the array."""
+        return self.value
+
+
+class RandomFlip(Node):
+    """Mirrors those images for which another input is not zero."""
+
+    def __init__(self, horizontal: bool | int = True, vertical: bool | int = False, **others: Any) -> None:
+        """Choose the sides that are exchanged."""
+        super().__init__()
+        self.axes = tuple(axis for axis, wanted in ((-1, horizontal), (-2, vertical)) if wanted)
+
+    def compute(self, images: numpy.ndarray, flips: numpy.ndarray) -> numpy.ndarray:
+        """Mirror images [batch, colours, rows, columns]."""
+        chosen = numpy.asarray(flips).reshape(-1) != 0
+        result = images.copy()
+        result[chosen] = numpy.flip(images[chosen], self.axes)
+        return result
+
+
+class CropMirrorNorm(Node):
+    """Cuts a part of images [batch, colours, rows, columns] and computes (part - mean) * 1 / deviation."""
+
+    def __init__(
+        self, crop_w: int, crop_h: int, crop_d: int = 0, crop_pos_x: float = 0.5, crop_pos_y: float = 0.5,
+        mirror: int = 0, dtype: Any = _dtype.FLOAT32, **others: Any,
+    ) -> None:  # fmt: skip
+        """Choose the part.
+
+        Args:
+            crop_w: columns; 0 for all.
+            crop_h: rows; 0 for all.
+            crop_d: not used.
+            crop_pos_x: place of the part, 0 at the left and 1 at the right.
+            crop_pos_y: place of the part, 0 at the top and 1 at the bottom.
+            mirror: whether left and right are exchanged.
+            dtype: dtype of the result.
+            others: arguments of hardware, not used.
+        """
+        super().__init__()
+        self.size, self.place, self.mirror = (crop_h, crop_w), (crop_pos_y, crop_pos_x), bool(mirror)
+        self.dtype = numpy.dtype(_name(dtype))
+
+    def compute(self, images: numpy.ndarray, mean: numpy.ndarray, inverse: numpy.ndarray) -> numpy.ndarray:
+        """Cut and normalise; ``mean`` and ``inverse`` have one number for each colour."""
+        parts = []
+        for whole, wanted, place in zip(images.shape[-2:], self.size, self.place, strict=True):
+            length = wanted or whole
+            if length > whole:
+                raise ValueError(f"CropMirrorNorm cuts {length} of {whole} pixels: decode to a larger size")
+            start = round((whole - length) * place)
+            parts.append(slice(start, start + length))
+        part = images[..., parts[0], parts[1]].astype(numpy.float32)
+        if self.mirror:
+            part = part[..., ::-1]
+        shape = (-1, 1, 1)
+        return ((part - mean.reshape(shape)) * inverse.reshape(shape)).astype(self.dtype)
+
+
+def _name(dtype: Any) -> Any:
+    return dtype.value if isinstance(dtype, _dtype) else dtype

@@ -1,0 +1,55 @@
+"""Words of the arguments of `fn`."""
+
+from __future__ import annotations
+
+import enum
+
+
+class dtype(str, enum.Enum):
+    """Element types; each is the name of NumPy's."""
+
+    UINT8 = "uint8"
+    INT8 = "int8"
+    UINT16 = "uint16"
+    INT16 = "int16"
+    UINT32 = "uint32"
+    INT32 = "int32"
+    UINT64 = "uint64"
+    INT64 = "int64"
+    FLOAT16 = "float16"
+    FLOAT32 = "float32"
+
+
+class imgtype(str, enum.Enum):
+    """Layouts of decoded images: planes of colours, or colours of each pixel side by side."""
+
+    RGB_P = "rgb-p"
+    RGB_I = "rgb-i"
+    GRAY = "gray"
+
+
+class ftype(enum.IntEnum):
+    """Ways to interpolate; the numbers are Pillow's."""
+
+    NEAREST = 0
+    LANCZOS = 1
+    BI_LINEAR = 2
+    BICUBIC = 3
+    BOX = 4
+
+
+class decoderStage(enum.IntEnum):
+    """Stages of a decoder."""
+
+    ENABLE_ALL_STAGES = 0
+    ENABLE_SINGLE_STAGE = 1
+    ENABLE_TWO_STAGES = 2
+
+
+class randomCropType(enum.IntEnum):
+    """Ways to choose a part of an image."""
+
+    NO_RANDOM_CROP = 0
+    RANDOMIZED_AREA_AND_ASPECT_RATIO_CROP = 1
+    RANDOMIZED_ASPECT_RATIO_CROP = 2
+    CENTER_CROP = 3

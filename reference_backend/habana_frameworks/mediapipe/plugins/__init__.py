@@ -1,0 +1,1 @@
+"""Iterators over pipelines for frameworks."""

@@ -1,0 +1,39 @@
+"""Iterators over pipelines that give tensors of torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+import torch
+
+from ..mediapipe import MediaPipe
+
+
+class HPUGenericPytorchIterator:
+    """Batches of a pipeline as lists of tensors on its device."""
+
+    def __init__(self, mediapipe: MediaPipe) -> None:
+        """Connect the pipeline."""
+        self.pipe = mediapipe
+        mediapipe.build()
+
+    def __len__(self) -> int:
+        """Return the number of batches of an epoch."""
+        return self.pipe.reader().batches(self.pipe.getBatchSize())
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over an epoch."""
+        for batch in self.pipe.batches():
+            yield [self._tensor(one) for one in batch]
+
+    def _tensor(self, array: numpy.ndarray) -> torch.Tensor:
+        # torch computes little with unsigned integers of more than 8 bits: labels are int64.
+        wide = {"uint16": "int32", "uint32": "int64", "uint64": "int64"}.get(array.dtype.name)
+        host = torch.from_numpy(numpy.ascontiguousarray(array if wide is None else array.astype(wide)))
+        return host.to(self.pipe.getDevice())
+
+
+class HPUResnetPytorchIterator(HPUGenericPytorchIterator):
+    """Images and classes of a pipeline for classification."""

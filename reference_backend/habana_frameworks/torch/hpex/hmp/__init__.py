@@ -1,0 +1,7 @@
+"""Habana Mixed Precision, an older interface than `torch.autocast("hpu")`."""
+
+from __future__ import annotations
+
+from .casts import convert, disable_casts
+
+__all__ = ["convert", "disable_casts"]

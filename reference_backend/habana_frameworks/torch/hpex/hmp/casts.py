@@ -1,0 +1,129 @@
+"""Casts of the arguments of torch's functions, by the lists of a level."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from . import lists
+
+_LEVELS = ("O1", "O2")
+
+
+class _Casts(TorchFunctionMode):
+    """Casts floating-point tensors of the device before each function."""
+
+    def __init__(self, level: str, bf16: frozenset[str], fp32: frozenset[str], verbose: bool) -> None:
+        super().__init__()
+        self.level, self.bf16, self.fp32, self.verbose = level, bf16, fp32, verbose
+        self.is_off = False
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if self.is_off or name in _LEFT_ALONE or name.startswith("__get"):
+            return func(*args, **kwargs)
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        tensors = [leaf for leaf in leaves if _is_cast(leaf)]
+        target = self._target(name, tensors) if tensors else None
+        if target is None:
+            return func(*args, **kwargs)
+        if self.verbose:
+            print("casting ", func, " to ", "to_bf16" if target == torch.bfloat16 else "to_fp32")
+        cast = [leaf.to(target) if _is_cast(leaf) else leaf for leaf in leaves]
+        args, kwargs = pytree.tree_unflatten(cast, spec)
+        return func(*args, **kwargs)
+
+    def _target(self, name: str, tensors: list[torch.Tensor]) -> torch.dtype | None:
+        """Precision that a function runs in; None for that of its arguments."""
+        base = name.strip("_")
+        if (name.endswith("_") and not name.endswith("__")) or name.startswith("__i"):
+            # In place, the result has the dtype of the first argument.
+            return _unless_all(tensors, tensors[0].dtype)
+        base = {"rmul": "mul", "radd": "add", "rsub": "sub", "truediv": "div", "rtruediv": "div"}.get(
+            base, base
+        )
+        alias = lists.ALIASES.get(base, base)
+        if self.level == "O2":
+            return torch.bfloat16 if base in lists.PRODUCTS else torch.float32
+        if base in self.bf16 or alias in self.bf16:
+            return torch.bfloat16
+        if base in self.fp32:
+            return torch.float32
+        if base in lists.WIDEST:
+            widest = torch.float32 if any(t.dtype == torch.float32 for t in tensors) else torch.bfloat16
+            return _unless_all(tensors, widest)
+        return _unless_all(tensors, tensors[0].dtype)
+
+
+#: What moves, converts or asks, and is no operator of a model.
+_LEFT_ALONE = frozenset({
+    "to", "float", "half", "bfloat16", "double", "type", "cpu", "hpu", "copy_", "set_", "backward", "detach",
+    "requires_grad_", "clone", "item", "tolist", "numpy", "size", "dim", "stride", "__repr__", "__format__",
+    "__set__", "__get__", "__delete__", "register_hook", "retain_grad", "zero_", "record_stream", "data_ptr",
+})  # fmt: skip
+
+_active: _Casts | None = None
+
+
+def convert(
+    opt_level: str = "O1", bf16_file_path: str = "", fp32_file_path: str = "", isVerbose: bool = False
+) -> None:
+    """Run the model in mixed precision from now on, in this thread. A second call replaces the first.
+
+    At level O1 functions of one list run in bfloat16, of another in float32, functions of several tensors in
+    the widest precision among these, and all others in that of their first argument. At level O2 products and
+    convolutions run in bfloat16 and everything else in float32.
+
+    Args:
+        opt_level: "O1" or "O2".
+        bf16_file_path: file with names of functions, one a line, that run in bfloat16; empty for the default.
+        fp32_file_path: as ``bf16_file_path``, for float32.
+        isVerbose: print each cast.
+
+    Raises:
+        ValueError: there is no such level.
+        FileNotFoundError: there is no such file.
+    """
+    global _active
+    if opt_level not in _LEVELS:
+        raise ValueError(f"hmp has the levels O1 and O2, and opt_level is {opt_level!r}")
+    bf16, fp32 = lists.read(bf16_file_path, lists.BF16), lists.read(fp32_file_path, lists.FP32)
+    mode = _Casts(opt_level, bf16, fp32, isVerbose)
+    if _active is None:
+        _active = mode
+        mode.__enter__()
+    else:
+        vars(_active).update({name: value for name, value in vars(mode).items() if name != "inner"})
+
+
+@contextlib.contextmanager
+def disable_casts() -> Iterator[None]:
+    """Cast nothing within a ``with`` block, as around the step of an optimizer."""
+    if _active is None:
+        yield
+        return
+    before, _active.is_off = _active.is_off, True
+    try:
+        yield
+    finally:
+        _active.is_off = before
+
+
+def _is_cast(leaf: Any) -> bool:
+    return (
+        isinstance(leaf, torch.Tensor)
+        and leaf.dtype in (torch.float32, torch.bfloat16)
+        and leaf.device.type == "hpu"
+    )
+
+
+def _unless_all(tensors: list[torch.Tensor], dtype: torch.dtype) -> torch.dtype | None:
+    return None if all(t.dtype == dtype for t in tensors) else dtype

@@ -1,0 +1,160 @@
+"""Data loaders: `habana_dataloader`, and pipelines of `habana_frameworks.mediapipe` on files of images."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import habana_dataloader
+import numpy
+import pytest
+import torch
+from habana_frameworks.mediapipe import fn
+from habana_frameworks.mediapipe.media_types import dtype, ftype, imgtype, randomCropType
+from habana_frameworks.mediapipe.mediapipe import MediaPipe
+from habana_frameworks.mediapipe.operators.cpu_nodes.cpu_nodes import media_function
+from habana_frameworks.mediapipe.plugins.iterator_pytorch import HPUResnetPytorchIterator
+
+MEAN, INVERSE = numpy.float32([10, 20, 30]), numpy.float32([0.5, 0.25, 0.1])
+
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self) -> int:
+        return 10
+
+    def __getitem__(self, place: int) -> tuple[torch.Tensor, int]:
+        return torch.full((2,), float(place)), place
+
+
+class ImageFolder(Numbers):
+    """Named as torchvision's class, by which the rules go."""
+
+    def __init__(self, root: str, *transforms: str) -> None:
+        self.root = root
+        self.transform = type("Compose", (), {"transforms": [type(name, (), {})() for name in transforms]})()
+
+
+def test_another_data_set_gets_torchs_loader_and_a_line(capsys: Any, monkeypatch: Any) -> None:
+    loader = habana_dataloader.HabanaDataLoader(Numbers(), batch_size=4, drop_last=True)
+    assert len(loader) == 2 and [labels.tolist() for _, labels in loader] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert "type Numbers is neither" in capsys.readouterr().out
+    assert loader.dataloader.aeon is None and loader.batch_size == 4
+    monkeypatch.setenv("DATALOADER_FALLBACK_EN", "False")
+    with pytest.raises(ValueError, match="DATALOADER_FALLBACK_EN=True"):
+        habana_dataloader.HabanaDataLoader(Numbers())
+
+
+USUAL = ("Resize", "CenterCrop", "ToTensor", "Normalize")
+
+
+@pytest.mark.parametrize(
+    ("folder", "options", "transforms", "words"),
+    [
+        ("/data/imagenet/val", {}, USUAL, None),
+        ("/data/flowers", {}, USUAL, "is not that of ImageNet"),
+        ("/data/imagenet", {"num_workers": 2}, USUAL, "num_workers is 2"),
+        ("/data/imagenet", {"pin_memory": False}, USUAL, "pin_memory is False"),
+        ("/data/imagenet", {"drop_last": False}, USUAL, "drop_last is False"),
+        ("/data/ILSVRC2012", {}, (*USUAL, "ColorJitter"), "transforms ColorJitter"),
+    ],
+)
+def test_the_rules_of_hardware(capsys: Any, folder: str, options: Any, transforms: Any, words: Any) -> None:
+    given = {"batch_size": 2, "num_workers": 8, "pin_memory": True, "drop_last": True} | options
+    habana_dataloader.HabanaDataLoader(ImageFolder(folder, *transforms), **given)
+    out = capsys.readouterr().out
+    assert (words is None and out == "") or (words is not None and words in out)
+
+
+def test_what_hardware_alone_has_says_so() -> None:
+    with pytest.raises(NotImplementedError, match="kernels of hardware"):
+        habana_dataloader.fetch_habana_unet_loader()
+
+
+class Flips(media_function):
+    def __init__(self, params: dict[str, Any]) -> None:
+        self.shape, self.dtype = params["shape"][::-1], params["dtype"]
+
+    def __call__(self) -> numpy.ndarray:
+        return numpy.arange(self.shape[0]).astype(self.dtype) % 2
+
+
+class Pipe(MediaPipe):
+    def __init__(self, folder: pathlib.Path, train: bool = False, **options: Any) -> None:
+        super().__init__(device="hpu", batch_size=2, prefetch_depth=3, pipe_name="pipe")
+        self.input = fn.ReadImageDatasetFromDir(dir=str(folder), label_dtype=dtype.UINT32, **options)
+        crop = (
+            randomCropType.RANDOMIZED_AREA_AND_ASPECT_RATIO_CROP if train else randomCropType.NO_RANDOM_CROP
+        )
+        self.decode = fn.ImageDecoder(
+            output_format=imgtype.RGB_P,
+            resize=[12, 10],
+            resampling_mode=ftype.BI_LINEAR,
+            random_crop_type=crop,
+            seed=3,
+        )
+        self.flips = fn.MediaFunc(func=Flips, shape=[self.getBatchSize()], dtype=dtype.UINT8, seed=1)
+        self.flip = fn.RandomFlip(horizontal=True)
+        self.mean = fn.MediaConst(data=MEAN, shape=[1, 1, 3], dtype=dtype.FLOAT32)
+        self.inverse = fn.MediaConst(data=INVERSE, shape=[1, 1, 3], dtype=dtype.FLOAT32)
+        self.norm = fn.CropMirrorNorm(crop_w=8, crop_h=6, crop_d=0, crop_pos_x=0.5, crop_pos_y=0.0)
+
+    def definegraph(self) -> Any:
+        jpegs, labels = self.input()
+        images = self.flip(self.decode(jpegs), self.flips())
+        return self.norm(images, self.mean(), self.inverse()), labels
+
+
+@pytest.fixture
+def images(tmp_path: pathlib.Path) -> pathlib.Path:
+    image = pytest.importorskip("PIL.Image")
+    random = numpy.random.default_rng(1)
+    for name, count in (("cats", 3), ("dogs", 2)):
+        (tmp_path / name).mkdir()
+        for place in range(count):
+            pixels = random.integers(0, 255, (20, 24, 3), dtype=numpy.uint8)
+            image.fromarray(pixels).save(tmp_path / name / f"{place}.jpg")
+    return tmp_path
+
+
+def test_a_pipeline_computes_what_pillow_and_numpy_do(images: pathlib.Path) -> None:
+    from PIL import Image
+
+    loader = HPUResnetPytorchIterator(mediapipe=Pipe(images))
+    assert len(loader) == 3
+    batches = list(loader)
+    assert [labels.tolist() for _, labels in batches] == [[0, 0], [0, 1], [1, 0]]  # the first is repeated
+    files = sorted(images.glob("*/*.jpg"))
+    for place, file in enumerate([*files, files[0]]):
+        pixels = numpy.asarray(Image.open(file).resize((12, 10), Image.Resampling.BILINEAR)).transpose(
+            2, 0, 1
+        )
+        if place % 2:
+            pixels = pixels[..., ::-1]
+        due = (pixels[:, :6, 2:10] - MEAN.reshape(3, 1, 1)) * INVERSE.reshape(3, 1, 1)
+        found = batches[place // 2][0][place % 2]
+        assert found.device.type == "hpu"
+        numpy.testing.assert_allclose(found.cpu().numpy(), due, rtol=1e-6)
+
+
+def test_orders_parts_and_rests(images: pathlib.Path) -> None:
+    assert len(HPUResnetPytorchIterator(Pipe(images, drop_remainder=True))) == 2
+    one, two = (Pipe(images, num_slices=2, slice_index=place).input.files for place in (0, 1))
+    assert len(one) == 3 and len(two) == 2 and not {*one} & {*two}
+    loader = HPUResnetPytorchIterator(Pipe(images, train=True, shuffle=True, seed=5, drop_remainder=True))
+    epochs = [[labels.tolist() for _, labels in loader] for _ in range(6)]
+    again = HPUResnetPytorchIterator(Pipe(images, train=True, shuffle=True, seed=5, drop_remainder=True))
+    assert epochs == [[labels.tolist() for _, labels in again] for _ in range(6)]
+    assert len({str(epoch) for epoch in epochs}) > 1
+
+
+def test_what_is_wrong_says_so(images: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(FileNotFoundError, match="is not a folder"):
+        fn.ReadImageDatasetFromDir(dir=str(tmp_path / "none"))
+    with pytest.raises(FileNotFoundError, match=r"ends with \.png"):
+        fn.ReadImageDatasetFromDir(dir=str(images), format="PNG")
+    with pytest.raises(ValueError, match="give resize"):
+        fn.ImageDecoder()
+    with pytest.raises(NotImplementedError, match="no definegraph"):
+        MediaPipe().build()
+    with pytest.raises(ValueError, match="cuts 8 of 4 pixels"):
+        fn.CropMirrorNorm(8, 2).compute(numpy.zeros((1, 3, 4, 4)), MEAN, INVERSE)
