@@ -1,0 +1,37 @@
+"""Names of the public contract: those that are there stay there, and those that are missing are listed as such."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_THERE, _MISSING = (Path(__file__).parent / "contract_names.txt").read_text().split("[missing]\n")
+
+
+def names(text: str) -> Iterator[tuple[str, str]]:
+    """Each module with each of its names; a module without names with an empty one."""
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            module, _, words = line.partition(":")
+            yield from ((module, word) for word in words.split() or [""])
+
+
+def exists(module: str, name: str) -> bool:
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError:
+        return False
+    return not name or hasattr(found, name)
+
+
+@pytest.mark.parametrize(("module", "name"), list(names(_THERE)))
+def test_a_name_of_the_contract_exists(module: str, name: str) -> None:
+    assert exists(module, name)
+
+
+@pytest.mark.parametrize(("module", "name"), list(names(_MISSING)))
+def test_what_is_listed_as_missing_is(module: str, name: str) -> None:
+    assert not exists(module, name), "it is there: move it to the names above"
