@@ -57,7 +57,7 @@ class ReadImageDatasetFromDir(Node):
             ]
         if not self.files:
             raise FileNotFoundError(
-                f"there is no file that ends with {' or '.join(endings)} in folders of {dir}"
+                f"no file in folders of {dir} ends with {' or '.join(endings)}: give another format or folder"
             )
         self.files = self.files[slice_index::num_slices]
         self.shuffle, self.drop_remainder, self.label_dtype = (

@@ -1,4 +1,4 @@
-"""Names of the public contract: those that are there stay there, and those that are missing are listed as such."""
+"""Names of the public contract: those that exist keep existing, and those that are missing are listed."""
 
 from __future__ import annotations
 

@@ -7,7 +7,27 @@ from habana_frameworks.torch.hpu.properties import simulated_type, synDeviceType
 
 import torch
 
-__all__ = ["_compute_stream", "_data_ptr", "_get_device_type", "_is_fp16_supported", "hpu", "synDeviceType"]
+from . import detect_recompilation
+from .detect_recompilation import (
+    const_shape_dataloader,
+    data_dynamicity,
+    detect_recompilation_auto_model,
+    get_shape,
+)
+
+__all__ = [
+    "_compute_stream",
+    "_data_ptr",
+    "_get_device_type",
+    "_is_fp16_supported",
+    "const_shape_dataloader",
+    "data_dynamicity",
+    "detect_recompilation",
+    "detect_recompilation_auto_model",
+    "get_shape",
+    "hpu",
+    "synDeviceType",
+]
 
 
 def _data_ptr(tensor: torch.Tensor) -> int:
