@@ -20,6 +20,7 @@ from sessions import coverage as measures
 from sessions import matrix as matrices
 from sessions import wheel as wheels
 from sessions import workflows as checks
+from sessions.clients import session as programs
 from sessions.environments import BACKEND, ROOT, Environment, install_torch, prepare, prepare_fork
 from sessions.sanitize import session as sanitizers
 
@@ -281,3 +282,13 @@ def matrix(session: nox.Session) -> None:
     again), ``-o DIR``.
     """
     matrices.run(session)
+
+
+@nox.session
+def clients(session: nox.Session) -> None:
+    """Programs of others, unchanged, on the reference device: their own tests; minutes each.
+
+    After ``--``: ``--tree NAME=PATH`` for a client that no package index has, ``--client NAME``, ``--page``,
+    ``-o DIR``.
+    """
+    programs.run(session)

@@ -49,9 +49,11 @@ def initialize_distributed_hpu(
 
 def _module(local_rank: int) -> int:
     modules = visible_modules()
+    # Programs look for the first three lines of this message as they are, spaces included.
     assert local_rank < len(modules), (
-        f"There is not enough devices available for training: local rank {local_rank} needs one of its own "
-        f"and {len(modules)} are visible to the job (HABANA_VISIBLE_MODULES)"
+        "There is not enough devices\n        available for training. Please verify if HABANA_VISIBLE_MODULES\n"
+        f"        is set correctly: local rank {local_rank} needs a module of its own, and {len(modules)} are "
+        "visible"
     )
     return modules[local_rank]
 

@@ -1,0 +1,79 @@
+"""The programs: what they need beside torch, how their tests are started, and which cannot pass."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One call of a client's test runner."""
+
+    name: str
+    arguments: tuple[str, ...]
+    variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Client:
+    """A program, what it needs beside torch, and its tests."""
+
+    name: str
+    version: str
+    requirements: tuple[str, ...]
+    runs: tuple[Run, ...]
+    #: Whether its source comes from a tree; else the tests are this project's own, which import the client.
+    has_tree: bool = True
+    #: Variables while requirements are built.
+    build: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: Patterns of tests that cannot pass, and why.
+    misses: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+_LIGHTNING = ("--hpus", "1", "-W", "ignore::FutureWarning", "-q")
+CLIENTS = (
+    Client(
+        "lightning-habana",
+        "1.7.0",
+        (
+            "setuptools<81", "wheel", "lightning==2.4.0", "torchmetrics<1.5", "scikit-learn<1.6", "pytest<9",
+            "pytest-forked==1.6.0", "pytest-cov", "jsonargparse[signatures]", "torchvision==0.28.0",
+            "tensorboard",
+        ),
+        (
+            Run(
+                "one device",
+                ("tests", *_LIGHTNING, "-m", "not standalone and not standalone_only"),
+                {"PT_HPU_LAZY_MODE": "0"},
+            ),
+            Run(
+                "lists of autocast",
+                ("tests/test_pytorch/test_precision.py", *_LIGHTNING, "--runxfail",
+                 "-k", "test_autocast_operators_override"),
+                {"PT_HPU_LAZY_MODE": "0", "LOWER_LIST": "tests/test_pytorch/ops_fp32.txt",
+                 "FP32_LIST": "tests/test_pytorch/ops_bf16.txt"},
+            ),
+        ),
+        misses={
+            r"test_profiler\.|hpu_profiler_with_compile": (
+                "its profiler asks for a bridge that replaced torch's ProfilerActivity"
+            ),
+            r"fp8_patch|fp8_inference|convert_modules\[|precision_plugin_init": (
+                "FP8 inference needs neural_compressor and an hl-smi that says 1.17"
+            ),
+            r"test_get_version": "there is no hl-smi",
+            r"test_compiled_model": "torch 2.13's Dynamo cannot trace lightning's log, on any device",
+            r"test_autocast_enable_disable\[False\]": "a product of mixed dtypes, which torch refuses",
+            r"deepspeed": "needs DeepSpeed 0.14.4 under the name of the fork for hardware",
+        },
+    ),
+    Client(
+        "DeepSpeed",
+        "0.19.5",
+        ("setuptools", "wheel", "numpy", "pytest", "deepspeed==0.19.5"),
+        (Run("two ranks", ("{backend}/tests/clients", "-q"), {"PT_HPU_LAZY_MODE": "0"}),),
+        has_tree=False,
+        build={"DS_BUILD_OPS": "0"},
+    ),
+)  # fmt: skip

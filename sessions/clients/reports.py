@@ -1,0 +1,81 @@
+"""Reports of the tests of programs, and the page that they become."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+from sessions.clients.programs import Client
+
+
+@dataclasses.dataclass
+class Outcome:
+    """The tests of one run of a client."""
+
+    client: Client
+    run: str
+    passed: int = 0
+    expected: int = 0
+    skipped: int = 0
+    #: Failed tests by cause; the empty cause is that of a failure that no one expects.
+    failed: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    note: str = ""
+
+
+def read(client: Client, name: str, report: Path) -> Outcome:
+    """Read a report of pytest."""
+    outcome = Outcome(client, name)
+    if not report.is_file():
+        outcome.failed[""] = ["the test runner, which wrote no report"]
+        return outcome
+    for case in ElementTree.parse(report).iter("testcase"):
+        test = f"{case.get('classname', '')}.{case.get('name', '')}"
+        if case.find("failure") is not None or case.find("error") is not None:
+            cause = next((why for what, why in client.misses.items() if re.search(what, test)), "")
+            outcome.failed.setdefault(cause, []).append(test)
+        elif (skipped := case.find("skipped")) is None:
+            outcome.passed += 1
+        elif skipped.get("type") == "pytest.xfail":
+            outcome.expected += 1
+        else:
+            outcome.skipped += 1
+    return outcome
+
+
+def sentence(outcome: Outcome) -> str:
+    """Counts of an outcome in words."""
+    if outcome.note:
+        return outcome.note
+    failed = sum(map(len, outcome.failed.values()))
+    return (
+        f"{outcome.passed} passed, {outcome.expected} fail as the client expects, {failed} failed, "
+        f"{outcome.skipped} not applicable"
+    )
+
+
+def page(outcomes: list[Outcome]) -> Iterator[str]:
+    """Yield the lines of the page."""
+    yield "# Programs of others"
+    yield ""
+    yield (
+        "Their own tests, unchanged, on the reference device, in eager mode; `nox -s clients -- --page` "
+        "writes this page. A client that no package index has needs `--tree NAME=PATH`."
+    )
+    yield ""
+    yield "| client | version | run | passed | fail as expected | failed | not applicable |"
+    yield "|---|---|---|---|---|---|---|"
+    for one in outcomes:
+        failed = sum(map(len, one.failed.values()))
+        counts = (one.note, "", "", "") if one.note else (one.passed, one.expected, failed, one.skipped)
+        yield f"| {one.client.name} | {one.client.version} | {one.run} | {' | '.join(map(str, counts))} |"
+    for one in outcomes:
+        if one.failed:
+            yield ""
+            yield f"## {one.client.name}, {one.run}: what failed"
+            yield ""
+            for cause, tests in sorted(one.failed.items(), key=lambda row: -len(row[1])):
+                yield f"* {cause or '**not explained**'}: {len(tests)}"
+                yield from (f"    * `{test}`" for test in sorted(tests))

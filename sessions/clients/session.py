@@ -1,0 +1,99 @@
+"""Installs and runs the programs, each in an environment of its own, with the device on its path.
+
+A tree that no registry has is given with ``--tree NAME=PATH`` (a folder or an archive, which is unpacked
+elsewhere); without it the row of the client reads "source not to be had".
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import nox
+
+from sessions.clients.programs import CLIENTS, Client
+from sessions.clients.reports import Outcome, page, read, sentence
+from sessions.environments import BACKEND, ROOT, Environment, install_torch, prepare
+
+PAGE = ROOT / "docs" / "clients.md"
+NOT_TO_BE_HAD = "source not to be had"
+
+
+def run(session: nox.Session) -> None:
+    """Install and run the clients, write the page, and fail if a test failed that is not known to."""
+    parser = argparse.ArgumentParser(prog="nox -s clients --", allow_abbrev=False)
+    parser.add_argument("--tree", action="append", default=[], metavar="NAME=PATH", help="source of a client")
+    parser.add_argument("--client", action="append", metavar="NAME", help="only these; repeatable")
+    parser.add_argument("-o", "--output", type=Path, default=Path("clients-out"))
+    parser.add_argument("--page", action="store_true", help="write docs/clients.md")
+    options = parser.parse_args(session.posargs)
+    trees = dict(one.split("=", 1) for one in options.tree if "=" in one)
+    names = {client.name for client in CLIENTS}
+    for name in [*trees, *(options.client or [])]:
+        if name not in names:
+            session.error(f"there is no client named {name!r}: use one of {', '.join(sorted(names))}")
+    if len(trees) != len(options.tree):
+        session.error("--tree has the form NAME=PATH")
+    output = options.output.resolve()
+    output.mkdir(parents=True, exist_ok=True)
+    prepare(session)  # builds the core, which environments share
+    outcomes = [
+        outcome
+        for client in CLIENTS
+        if options.client is None or client.name in options.client
+        for outcome in outcomes_of(session, client, trees.get(client.name), output)
+    ]
+    text = "\n".join(page(outcomes)) + "\n"
+    (output / "clients.md").write_text(text)
+    if options.page:
+        PAGE.write_text(text)
+    for outcome in outcomes:
+        session.log(f"{outcome.client.name}, {outcome.run}: {sentence(outcome)}")
+    if unexpected := [test for outcome in outcomes for test in outcome.failed.get("", [])]:
+        session.error(f"{len(unexpected)} tests failed that are not known to, first {unexpected[0]}")
+
+
+def outcomes_of(session: nox.Session, client: Client, tree: str | None, output: Path) -> Iterator[Outcome]:
+    """Run a client; one outcome for each run."""
+    if client.has_tree and tree is None:
+        yield Outcome(client, "all", note=NOT_TO_BE_HAD)
+        return
+    folder = output / client.name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    source = unpacked(session, Path(tree), folder) if tree is not None else folder
+    environment = Environment(session, f"client-{client.name.lower()}")
+    install_torch(environment)
+    constraints = folder / "constraints.txt"
+    constraints.write_text(f"torch=={environment.version_of('torch').partition('+')[0]}\n")
+    limits = ("--constraint", str(constraints))
+    first = [one for one in client.requirements if one.startswith(("setuptools", "wheel", "numpy"))]
+    environment.install(*limits, *first)
+    environment.install(*limits, "--no-build-isolation", *client.requirements, env=dict(client.build))
+    if client.has_tree:
+        environment.install("--no-deps", "--no-build-isolation", str(source))
+    for number, one in enumerate(client.runs):
+        report = folder / f"{number}.xml"
+        variables = {"PYTHONPATH": str(BACKEND), **one.variables}
+        arguments = [word.format(backend=BACKEND) for word in one.arguments]
+        with session.chdir(source):
+            environment.run(
+                "python", "-m", "pytest", *arguments, f"--junitxml={report}",
+                env=variables, success_codes=range(256), silent=True,
+            )  # fmt: skip
+        yield read(client, one.name, report)
+
+
+def unpacked(session: nox.Session, path: Path, folder: Path) -> Path:
+    """Copy a tree, or unpack it, into a folder; return the tree."""
+    if path.is_dir():
+        return Path(shutil.copytree(path, folder / "tree"))
+    if not path.is_file():
+        session.error(f"there is no tree {path}")
+    with tarfile.open(path) as archive:
+        archive.extractall(folder / "tree", filter="data")
+    inside = list((folder / "tree").iterdir())
+    return inside[0] if len(inside) == 1 else folder / "tree"
