@@ -33,6 +33,8 @@ TESTS = (
     *("-q", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "--no-loadscope-reorder"),
     *("-p", "tests.support.scheduling", "tests", "reference_backend/tests"),
 )
+#: Tests of the reference device that lazy mode must pass as well.
+LAZY = ("reference_backend/tests/operators/test_values.py", "reference_backend/tests/hpex")
 #: The tests with a third-party device, a session of their own.
 VENDOR = "tests/vendor"
 #: Files of a run's output folder.
@@ -144,6 +146,9 @@ def tests(session: nox.Session) -> None:
     environment = prepare(session)
     environment.install("hypothesis", "pillow")
     environment.run("python", "-m", "pytest", *TESTS, f"--ignore={VENDOR}", *session.posargs)
+    if not session.posargs:
+        lazy = ("-q", "-n", str(os.cpu_count() or 1), *LAZY)
+        prepare_fork(environment).run("python", "-m", "pytest", *lazy, env={"PT_HPU_LAZY_MODE": "1"})
 
 
 @nox.session
