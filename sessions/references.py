@@ -87,7 +87,7 @@ def source() -> str:
     kept = [
         ROOT / name
         for name in _tracked()
-        if Path(name).suffix in (".py", ".cpp", ".h", ".toml", ".yml", ".mjs", ".sh", "")
+        if Path(name).suffix in (".py", ".cpp", ".h", ".toml", ".yml", ".mjs", ".sh", ".txt", "")
         and not name.startswith(("docs/", "tests/unit/sessions/"))
     ]
     return "\n".join(path.read_text(errors="replace") for path in kept if path.is_file())

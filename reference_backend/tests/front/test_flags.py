@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import habana_frameworks.torch as ht
 import pytest
 import torch
 from habana_frameworks.torch.internal import bridge_config
-from habana_frameworks.torch.internal.settings import environment
+from habana_frameworks.torch.internal.settings import environment, flag_page
 from habana_frameworks.torch.internal.settings.flag_table import FLAGS
 
 hpu = ht.hpu
@@ -206,3 +208,12 @@ def test_autocast_list_file_that_cannot_be_read(run_python, tmp_path):
     done = run_python(CASTS, **{name: str(tmp_path / "absent")})
     assert done.stdout.split()[0] == "torch.bfloat16"
     assert f"RuntimeWarning: {name}=" in done.stderr
+
+
+def test_the_page_is_that_of_the_table():
+    page = Path(__file__).parents[3] / "docs" / "flags.md"
+    assert page.read_text() == "\n".join(flag_page.page()) + "\n"
+
+
+def test_all_flags_of_the_contract_are_there():
+    assert len(FLAGS) == 178  # 177 of the contract's table, and PT_HPU_SYNC_LAUNCH

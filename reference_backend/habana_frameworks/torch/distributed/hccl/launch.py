@@ -51,9 +51,10 @@ def _module(local_rank: int) -> int:
     modules = visible_modules()
     # Programs look for the first three lines of this message as they are, spaces included.
     assert local_rank < len(modules), (
-        "There is not enough devices\n        available for training. Please verify if HABANA_VISIBLE_MODULES\n"
-        f"        is set correctly: local rank {local_rank} needs a module of its own, and {len(modules)} are "
-        "visible"
+        "There is not enough devices\n"
+        "        available for training. Please verify if HABANA_VISIBLE_MODULES\n"
+        f"        is set correctly: local rank {local_rank} needs a module of its own, and "
+        f"{len(modules)} are visible"
     )
     return modules[local_rank]
 
