@@ -73,6 +73,13 @@ def outcomes_of(session: nox.Session, client: Client, tree: str | None, output: 
     first = [one for one in client.requirements if one.startswith(("setuptools", "wheel", "numpy"))]
     environment.install(*limits, *first)
     environment.install(*limits, "--no-build-isolation", *client.requirements, env=dict(client.build))
+    for number, requirement in enumerate(client.sources):
+        place = folder / f"source-{number}"
+        words = ("--no-deps", "--no-binary", ":all:", "--no-build-isolation", "-d", str(place))
+        environment.run("python", "-m", "pip", "download", "-q", requirement, *words, env=dict(client.build))
+        (archive,) = place.iterdir()
+        tree_of = str(unpacked(session, archive, place))
+        environment.install(*limits, "--no-build-isolation", tree_of, env=dict(client.build))
     if client.has_tree:
         environment.install("--no-deps", "--no-build-isolation", str(source))
     for number, one in enumerate(client.runs):
