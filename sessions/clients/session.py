@@ -76,7 +76,7 @@ def outcomes_of(session: nox.Session, client: Client, tree: str | None, output: 
     for number, requirement in enumerate(client.sources):
         place = folder / f"source-{number}"
         words = ("--no-deps", "--no-binary", ":all:", "--no-build-isolation", "-d", str(place))
-        environment.run("python", "-m", "pip", "download", "-q", requirement, *words, env=dict(client.build))
+        environment.run("python", "-m", "pip", "download", "-q", requirement, *words)
         (archive,) = place.iterdir()
         tree_of = str(unpacked(session, archive, place))
         environment.install(*limits, "--no-build-isolation", tree_of, env=dict(client.build))
