@@ -47,3 +47,17 @@ def test_import_works_and_the_operator_says_that_it_is_missing(tmp_path):
 def test_without_the_device_it_fails_as_the_reason_for_this(tmp_path):
     done = run(tmp_path, "import os\nos.environ['PT_HPU_AUTOLOAD'] = '0'\nimport torch, torchvision")
     assert "torchvision::nms does not exist" in done.stderr
+
+
+def test_boxes_of_the_device_are_suppressed_without_torchvisions_library(tmp_path):
+    script = (
+        "import torch, habana_frameworks.torch, torchvision\n"
+        "boxes = torch.tensor([[0., 0, 4, 4], [0, 0, 4, 5], [9, 9, 12, 12]], device='hpu')\n"
+        "scores = torch.tensor([0.5, 0.9, 0.1], device='hpu')\n"
+        "print(torch.ops.torchvision.nms(boxes, scores, 0.5).tolist())\n"
+        "torchvision.extension._assert_has_ops()\n"
+        "x, rois = torch.ones(1, 1, 8, 8, device='hpu'), torch.tensor([[0., 1, 1, 5, 5]], device='hpu')\n"
+        "print(torch.ops.torchvision.roi_align(x, rois, 1.0, 2, 2, 2, True).flatten().tolist())"
+    )
+    done = run(tmp_path, script)
+    assert done.stdout.split("\n")[:2] == ["[1, 2]", "[1.0, 1.0, 1.0, 1.0]"], done.stderr

@@ -9,6 +9,7 @@ import habana_frameworks.torch  # noqa: F401
 import numpy
 import pytest
 import torch
+from habana_frameworks.torch.internal.operators import vision
 from torch.nn import functional
 
 from . import samples
@@ -533,3 +534,42 @@ def test_hybrid_random_numbers() -> None:
         len(set(seeds)) == 50
         and seeds != hpu.habana_seed_generator(seed, number(4, torch.int32), 50).tolist()
     )
+
+
+def test_deformable_convolution_and_its_gradients() -> None:
+    x, w, bias = normal(2, 4, 6, 5), normal(6, 2, 3, 2, seed=2), normal(6, seed=3)
+    offset, mask = normal(2, 2 * 2 * 6, 3, 4, seed=4), normal(2, 2 * 6, 3, 4, seed=5).sigmoid()
+    numbers = (2, 1, 1, 0, 1, 1, 2, 2, True)
+    found = vision.deform_conv2d(x, w, offset, mask, bias, *numbers)
+    planes, weights = x.cpu().double().numpy(), w.cpu().double().numpy()
+
+    def sample(plane: numpy.ndarray, y: float, c: float) -> float:
+        top, left, total = math.floor(y), math.floor(c), 0.0
+        for r in (top, top + 1):
+            for k in (left, left + 1):
+                if 0 <= r < plane.shape[0] and 0 <= k < plane.shape[1]:
+                    total += (1 - abs(y - r)) * (1 - abs(c - k)) * float(plane[r, k])
+        return total
+
+    due = numpy.zeros((2, 6, 3, 4))
+    moves, shares = (
+        offset.cpu().double().reshape(2, 2, 6, 2, 3, 4),
+        mask.cpu().double().reshape(2, 2, 6, 3, 4),
+    )
+    for n, out, i, j in numpy.ndindex(due.shape):
+        group = out // 3
+        for channel in range(2):
+            c = 2 * group + channel
+            for tap in range(6):
+                dy, dx = moves[n, c // 2, tap, :, i, j].tolist()
+                value = sample(planes[n, c], 2 * i - 1 + tap // 2 + dy, j + tap % 2 + dx)
+                due[n, out, i, j] += (
+                    weights[out, channel, tap // 2, tap % 2] * value * float(shares[n, c // 2, tap, i, j])
+                )
+    close(found, due + bias.cpu().double().numpy().reshape(6, 1, 1))
+    given = [t.cpu().double().requires_grad_() for t in (x, w, offset, mask, bias)]
+    assert torch.autograd.gradcheck(lambda *t: vision.deform_conv2d(*t, *numbers), given, fast_mode=True)
+    grads = vision.deform_conv2d_backward(torch.ones_like(found), x, w, offset, mask, bias, *numbers)
+    wanted = torch.autograd.grad(vision.deform_conv2d(*given, *numbers).sum(), given)
+    for got, want in zip(grads, wanted, strict=True):
+        close(got, want, 1e-4, 1e-4)

@@ -1,8 +1,9 @@
-"""Makes the public torchvision wheel importable next to a CPU build of torch.
+"""Makes the public torchvision wheel importable next to a CPU build of torch, with its operators on hpu.
 
 The wheel on the public index is a CUDA build, whose compiled operators do not load there; its import then
-fails because two operator schemas are missing. With the schemas its models, transforms and datasets work;
-calling the operators themselves is an error that names them.
+fails because operator schemas are missing. With the schemas its models, transforms and datasets work. Of the
+operators, those of the contract have functions here: `nms` for tensors of the device, `roi_align` and
+`deform_conv2d` for all. Calling another is an error that names it.
 """
 
 from __future__ import annotations
@@ -11,15 +12,42 @@ from types import ModuleType
 
 import torch
 
+from ..operators import vision
 from .import_hooks import when_imported
 
-_SCHEMAS = ("nms", "qnms")
+_BOXES = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+_REGIONS = "Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
+_NUMBERS = (
+    "SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, "
+    "SymInt groups, SymInt offset_groups, bool use_mask"
+)
+_TENSORS = "Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, "
+_SCHEMAS = {
+    "nms": _BOXES,
+    "qnms": _BOXES,
+    "roi_align": f"(Tensor input, {_REGIONS}int sampling_ratio, bool aligned) -> Tensor",
+    "_roi_align_backward": (
+        f"(Tensor grad, {_REGIONS}SymInt batch_size, SymInt channels, SymInt height, SymInt width, "
+        "int sampling_ratio, bool aligned) -> Tensor"
+    ),
+    "deform_conv2d": f"({_TENSORS}{_NUMBERS}) -> Tensor",
+    "_deform_conv2d_backward": (
+        f"(Tensor grad, {_TENSORS}{_NUMBERS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+    ),
+}
+_KERNELS = {
+    "nms": (vision.suppress, "HPU"),
+    "roi_align": (vision.roi_align, "CompositeImplicitAutograd"),
+    "_roi_align_backward": (vision.roi_align_backward, "CompositeImplicitAutograd"),
+    "deform_conv2d": (vision.deform_conv2d, "CompositeImplicitAutograd"),
+    "_deform_conv2d_backward": (vision.deform_conv2d_backward, "CompositeImplicitAutograd"),
+}
 
 _library: torch.library.Library | None = None
 
 
 def install() -> None:
-    """Define the schemas after torchvision has failed to load its own operators."""
+    """Define the operators after torchvision has failed to load its own."""
     when_imported("torchvision.extension", _define_missing)
 
 
@@ -28,10 +56,15 @@ def _define_missing(extension: ModuleType) -> None:
     if getattr(extension, "_HAS_OPS", False) or _library is not None:
         return
     missing = [name for name in _SCHEMAS if not _exists(name)]
-    if missing:
-        _library = torch.library.Library("torchvision", "FRAGMENT")
-        for name in missing:
-            _library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    if not missing:
+        return
+    _library = torch.library.Library("torchvision", "FRAGMENT")
+    for name in missing:
+        _library.define(name + _SCHEMAS[name])
+        if name in _KERNELS:
+            _library.impl(name, *_KERNELS[name])
+    # Functions call this first; an operator that is missing is then an error that names it.
+    extension._assert_has_ops = lambda: None  # type: ignore[attr-defined]
 
 
 def _exists(name: str) -> bool:
