@@ -16,5 +16,6 @@ def __getattr__(name: str) -> Any:
     class ImageFolderWithManifest(ImageFolder):  # type: ignore[misc]
         """`torchvision.datasets.ImageFolder`; there is no manifest, which hardware's loader needs."""
 
+    ImageFolderWithManifest.__qualname__ = name  # workers of loaders find it by this
     globals()[name] = ImageFolderWithManifest
     return ImageFolderWithManifest

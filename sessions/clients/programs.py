@@ -27,6 +27,8 @@ class Client:
     has_tree: bool = True
     #: Requirements that are built from their source, since their version is not that of the index.
     sources: tuple[str, ...] = ()
+    #: Whether the tests need digits in ``data`` of the tree, in MNIST's file format; random ones are made.
+    needs_digits: bool = False
     #: Variables while requirements are built.
     build: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: Patterns of tests that cannot pass, and why.
@@ -58,6 +60,7 @@ CLIENTS = (
             ),
         ),
         sources=("deepspeed==0.14.4",),
+        needs_digits=True,
         build={
             "DS_BUILD_OPS": "0",
             "DS_ACCELERATOR": "cpu",

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import struct
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import nox
 
@@ -82,6 +84,8 @@ def outcomes_of(session: nox.Session, client: Client, tree: str | None, output: 
         environment.install(*limits, "--no-build-isolation", tree_of, env=dict(client.build))
     if client.has_tree:
         environment.install("--no-deps", "--no-build-isolation", str(source))
+    if client.needs_digits:
+        write_digits(source / "data" / "MNIST" / "raw")
     for number, one in enumerate(client.runs):
         report = folder / f"{number}.xml"
         variables = {"PYTHONPATH": str(BACKEND), **one.variables}
@@ -92,6 +96,17 @@ def outcomes_of(session: nox.Session, client: Client, tree: str | None, output: 
                 env=variables, success_codes=range(256), silent=True,
             )  # fmt: skip
         yield read(client, one.name, report)
+
+
+def write_digits(folder: Path) -> None:
+    """Write random images and classes in the files of MNIST, as many as it has."""
+    folder.mkdir(parents=True, exist_ok=True)
+    random = Random(0)
+    for name, count in (("train", 60_000), ("t10k", 10_000)):
+        images = struct.pack(">IIII", 2051, count, 28, 28) + random.randbytes(count * 28 * 28)
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(images)
+        classes = bytes(random.randrange(10) for _ in range(count))
+        (folder / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, count) + classes)
 
 
 def unpacked(session: nox.Session, path: Path, folder: Path) -> Path:

@@ -59,7 +59,10 @@ class ReadImageDatasetFromDir(Node):
             raise FileNotFoundError(
                 f"no file in folders of {dir} ends with {' or '.join(endings)}: give another format or folder"
             )
-        self.files = self.files[slice_index::num_slices]
+        # Ranks have the same number of files, or collectives would wait for batches that one does not have.
+        count = len(self.files)
+        each = max(1, count // num_slices if drop_remainder else math.ceil(count / num_slices))
+        self.files = [self.files[(slice_index + i * num_slices) % count] for i in range(each)]
         self.shuffle, self.drop_remainder, self.label_dtype = (
             shuffle,
             drop_remainder,

@@ -167,8 +167,35 @@ def test_a_checkpoint_computes_the_same_and_counts_once() -> None:
     for a, b in zip(*results, strict=True):
         assert torch.equal(a, b)
     assert torch.equal(plain.fp8_meta["scaling_fwd"].scale.cpu(), saved.fp8_meta["scaling_fwd"].scale.cpu())
-    with te.distributed.activation_checkpointing():
-        assert not Manager.RECOMPUTING
+    assert saved._steps == {"scaling_fwd": 3, "scaling_bwd": 3}
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_torchs_checkpoint_of_a_decorated_function_counts_once(reentrant: bool) -> None:
+    module, x = layer(), draw(4, 32).requires_grad_()
+    for _ in range(3):
+        with te.fp8_autocast(enabled=True):
+            function = te.distributed.activation_checkpointing()(module)
+            found = torch.utils.checkpoint.checkpoint(function, x, use_reentrant=reentrant)
+        found.sum().backward()
+    assert module._steps == {"scaling_fwd": 3, "scaling_bwd": 3}
+
+
+def test_evaluation_changes_no_scale() -> None:
+    module = layer()
+    with torch.inference_mode(), te.fp8_autocast(enabled=True):
+        module.eval()(draw(4, 32))
+    module.train()
+    for _ in range(2):
+        with te.fp8_autocast(enabled=True):
+            module(draw(4, 32)).sum().backward()
+    before = copy.deepcopy(module.fp8_meta)
+    with torch.no_grad(), te.fp8_autocast(enabled=True):
+        module.eval()(1000 * draw(4, 32))
+    for name, meta in before.items():
+        assert torch.equal(meta.scale.cpu(), module.fp8_meta[name].scale.cpu())
+        assert torch.equal(meta.amax_history.cpu(), module.fp8_meta[name].amax_history.cpu())
+    assert module._steps["scaling_fwd"] == 2
 
 
 def test_scales_are_part_of_the_state() -> None:

@@ -23,10 +23,16 @@ def test_failures_have_their_cause_or_none(tmp_path: Path) -> None:
     assert (outcome.passed, outcome.expected, outcome.skipped) == (1, 1, 1)
     assert outcome.failed == {"there is no profiler": ["a.profiles"], "": ["a.breaks"]}
     text = "\n".join(reports.page([outcome, reports.Outcome(CLIENT, "all", note="source not to be had")]))
-    assert "| program | 1.0 | all | 1 | 1 | 2 | 1 |" in text and "**not explained**: 1" in text
+    assert "| program | 1.0 | all | 1 | 1 | 2 | 1 |" in text and "**Not explained**: 1" in text
     assert "source not to be had" in text and "there is no profiler: 1" in text
 
 
 def test_a_runner_without_a_report_has_failed(tmp_path: Path) -> None:
     outcome = reports.read(CLIENT, "all", tmp_path / "none.xml")
     assert outcome.failed[""] == ["the test runner, which wrote no report"] and not outcome.passed
+
+
+def test_a_runner_that_passed_no_test_has_failed(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text("<testsuites><testsuite/></testsuites>")
+    assert reports.read(CLIENT, "all", report).failed[""] == ["the test runner, which passed no test"]

@@ -49,7 +49,7 @@ class FusedEMA:
             for value, average in zip(
                 model.state_dict().values(), self.ema.state_dict().values(), strict=True
             )
-            if average.dtype.is_floating_point
+            if isinstance(average, torch.Tensor) and average.dtype.is_floating_point
         ]
         if pairs:
             decay = torch.tensor(self.decay(self.updates), device=pairs[0][1].device)

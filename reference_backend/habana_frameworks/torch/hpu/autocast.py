@@ -39,17 +39,19 @@ def register_lists() -> None:
     """Set the operator lists of autocast in the core: the default ones, or those in files.
 
     ``PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST`` and ``PT_HPU_AUTOCAST_FP32_OPS_LIST`` name files with one
-    operator per line. For a file that cannot be read there is a warning, and the default list.
+    operator per line; ``LOWER_LIST`` and ``FP32_LIST`` are older names of these. For a file that cannot be
+    read there is a warning, and the default list.
     """
     # The core takes the lists once; None stands for its default list.
     if not _C.autocast_lists():
         _C.set_autocast_lists(
-            _operators("PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST"),
-            _operators("PT_HPU_AUTOCAST_FP32_OPS_LIST"),
+            _operators("PT_HPU_AUTOCAST_LOWER_PRECISION_OPS_LIST", "LOWER_LIST"),
+            _operators("PT_HPU_AUTOCAST_FP32_OPS_LIST", "FP32_LIST"),
         )
 
 
-def _operators(variable: str) -> list[str] | None:
+def _operators(name: str, older: str) -> list[str] | None:
+    variable = name if os.environ.get(name) else older
     path = os.environ.get(variable, "")
     if not path:
         return None

@@ -28,7 +28,7 @@ class _Casts(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        if self.is_off or name in _LEFT_ALONE or name.startswith("__get"):
+        if self.is_off or name in _LEFT_ALONE or name.startswith("__get") or kwargs.get("out") is not None:
             return func(*args, **kwargs)
         leaves, spec = pytree.tree_flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if _is_cast(leaf)]
@@ -37,7 +37,9 @@ class _Casts(TorchFunctionMode):
             return func(*args, **kwargs)
         if self.verbose:
             print("casting ", func, " to ", "to_bf16" if target == torch.bfloat16 else "to_fp32")
-        cast = [leaf.to(target) if _is_cast(leaf) else leaf for leaf in leaves]
+        # Statistics of norms are written, and stay as they are.
+        chosen = tensors[:1] if "norm" in name else tensors
+        cast = [leaf.to(target) if any(leaf is one for one in chosen) else leaf for leaf in leaves]
         args, kwargs = pytree.tree_unflatten(cast, spec)
         return func(*args, **kwargs)
 
@@ -67,7 +69,8 @@ class _Casts(TorchFunctionMode):
 _LEFT_ALONE = frozenset({
     "to", "float", "half", "bfloat16", "double", "type", "cpu", "hpu", "copy_", "set_", "backward", "detach",
     "requires_grad_", "clone", "item", "tolist", "numpy", "size", "dim", "stride", "__repr__", "__format__",
-    "__set__", "__get__", "__delete__", "register_hook", "retain_grad", "zero_", "record_stream", "data_ptr",
+    "__set__", "__get__", "__delete__", "__setitem__", "grad",
+    "register_hook", "retain_grad", "zero_", "record_stream", "data_ptr",
 })  # fmt: skip
 
 _active: _Casts | None = None

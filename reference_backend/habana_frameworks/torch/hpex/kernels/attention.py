@@ -8,6 +8,7 @@ from typing import Any
 from habana_frameworks.torch.hpu import sdp_kernel_flag
 
 import torch
+from torch.autograd.function import once_differentiable
 
 _Attended = torch.Tensor | tuple[torch.Tensor, ...]
 
@@ -175,6 +176,7 @@ class _Kept(torch.autograd.Function):
         return out, matrix, kept
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
         q, k, v, matrix, kept, out = ctx.saved_tensors
         return (*torch.ops.hpu.sdpa_bwd(grads[0], q, k, v, matrix, kept, *ctx.numbers, out), *[None] * 7)
@@ -198,6 +200,7 @@ class _Recomputed(torch.autograd.Function):
         return found
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
         *given, out = ctx.saved_tensors
         return (*torch.ops.hpu.sdpa_recomp_bwd(grads[0], *given, *ctx.numbers, out), *[None] * 8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
 
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
@@ -35,6 +36,7 @@ class CTCLoss(torch.autograd.Function):
         return found
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
         """Compute the gradient of the logarithms."""
         gradient = torch.ops.hpu.ctc_loss_custom_backward(grads[0], *ctx.saved_tensors, *ctx.numbers)

@@ -6,6 +6,7 @@ import enum
 from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
 
 
 class RmsNormBwdMode(enum.Enum):
@@ -30,6 +31,7 @@ class _RmsNorm(torch.autograd.Function):
         return found
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
         names = torch.ops.hpu
         operator = names.rms_norm_fast_backward if ctx.fast else names.rms_norm_backward

@@ -52,6 +52,23 @@ def betas_below_one(betas: tuple[float, float]) -> None:
             raise ValueError(f"Invalid beta parameter at index {place}: {value} is not from 0 to before 1")
 
 
+def rate(group: dict[str, Any]) -> float:
+    """Learning rate of a group, which may be a tensor."""
+    return float(group["lr"])
+
+
+def restore_moments(optimizer: torch.optim.Optimizer) -> None:
+    """Give moments their dtypes again: `torch.optim.Optimizer.load_state_dict` makes them the parameter's."""
+    for group in optimizer.param_groups:
+        given = group.get("moments_dtype")
+        both = given if isinstance(given, tuple) else (given, given)
+        for parameter in group["params"]:
+            state = optimizer.state.get(parameter, {})
+            for name, dtype in zip(("exp_avg", "exp_avg_sq"), both, strict=True):
+                if name in state and dtype is not None:
+                    state[name] = state[name].to(dtype)
+
+
 def number(value: float, device: torch.device) -> torch.Tensor:
     """A number on a device."""
     return torch.tensor(value, dtype=torch.float32, device=device)

@@ -65,7 +65,7 @@ class FusedAdagrad(torch.optim.Optimizer):
             for before, some in by_step.items():
                 torch.ops.hpu.habanaOptimizerFusedAdagrad(
                     [p.grad for p in some], some, [self.state[p]["sum"] for p in some],
-                    _step.number(float(before), device), _step.number(group["lr"], device),
+                    _step.number(float(before), device), _step.number(_step.rate(group), device),
                     group["weight_decay"], group["lr_decay"], group["eps"],
                 )  # fmt: skip
                 for parameter in some:

@@ -68,9 +68,9 @@ class FusedAdamW(torch.optim.Optimizer):
             group["step"] = group.get("step", 0) + 1
             beta1, beta2 = group["betas"]
             for parameter in parameters:
-                self._begin(parameter, group["moments_dtype"])
-            size = group["lr"]
-            if group["bias_correction"]:
+                self._begin(parameter, group.get("moments_dtype"))
+            size = _step.rate(group)
+            if group.get("bias_correction", True):
                 size *= math.sqrt(1 - beta2 ** group["step"]) / (1 - beta1 ** group["step"])
             update(
                 parameters,
@@ -80,22 +80,27 @@ class FusedAdamW(torch.optim.Optimizer):
                 beta1,
                 beta2,
                 group["eps"],
-                1 - group["weight_decay"] * group["lr"],
+                1 - group["weight_decay"] * _step.rate(group),
                 [self.state[p]["exp_avg_scale"] for p in parameters],
                 [self.state[p]["exp_avg_sq_scale"] for p in parameters],
             )
             _step.mark_step()
         return loss
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load a state; moments keep their dtype."""
+        super().load_state_dict(state_dict)
+        _step.restore_moments(self)
+
     def _begin(self, parameter: torch.Tensor, dtypes: Dtypes) -> None:
         state = self.state[parameter]
-        if state:
-            return
         both = dtypes if isinstance(dtypes, tuple) else (dtypes, dtypes)
         for name, dtype in zip(("exp_avg", "exp_avg_sq"), both, strict=True):
-            state[name] = torch.zeros_like(parameter, dtype=dtype or parameter.dtype)
-            one = torch.ones((), device=parameter.device)
-            state[f"{name}_scale"] = one if dtype in _FP8 else None
+            if name not in state:
+                state[name] = torch.zeros_like(parameter, dtype=dtype or parameter.dtype)
+            if f"{name}_scale" not in state:
+                one = torch.ones((), device=parameter.device)
+                state[f"{name}_scale"] = one if dtype in _FP8 else None
 
 
 def update(

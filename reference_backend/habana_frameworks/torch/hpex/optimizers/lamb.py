@@ -66,13 +66,20 @@ class FusedLamb(torch.optim.Optimizer):
             "weight_decay": weight_decay,
             "grad_averaging": grad_averaging,
             "max_grad_norm": max_grad_norm,
+            "set_grad_none": set_grad_none,
+            "use_lamb": use_lamb,
+            "moments_dtype": dtype,
         }
         super().__init__(params, defaults)
-        self.set_grad_none, self.use_lamb, self.moments_dtype = set_grad_none, use_lamb, dtype
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load a state; moments keep their dtype."""
+        super().load_state_dict(state_dict)
+        _step.restore_moments(self)
 
     def zero_grad(self, set_to_none: bool | None = None) -> None:  # type: ignore[override]
         """Drop gradients, or zero them without ``set_grad_none``."""
-        super().zero_grad(self.set_grad_none if set_to_none is None else set_to_none)
+        super().zero_grad(self.defaults["set_grad_none"] if set_to_none is None else set_to_none)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
@@ -98,7 +105,7 @@ class FusedLamb(torch.optim.Optimizer):
         device = parameters[0].device
         for parameter in parameters:
             if not self.state[parameter]:
-                dtype = self.moments_dtype or parameter.dtype
+                dtype = group["moments_dtype"] or parameter.dtype
                 self.state[parameter]["exp_avg"] = torch.zeros_like(parameter, dtype=dtype)
                 self.state[parameter]["exp_avg_sq"] = torch.zeros_like(parameter, dtype=dtype)
         corrected = group["bias_correction"]
@@ -113,6 +120,6 @@ class FusedLamb(torch.optim.Optimizer):
             _step.number(second, device), group["weight_decay"],
         )  # fmt: skip
         torch.ops.hpu.optimizer_lamb_phase2(
-            parameters, adam_norms, weight_norms, steps, _step.number(-group["lr"], device),
-            group["weight_decay"], self.use_lamb,
+            parameters, adam_norms, weight_norms, steps, _step.number(-_step.rate(group), device),
+            group["weight_decay"], group["use_lamb"],
         )  # fmt: skip

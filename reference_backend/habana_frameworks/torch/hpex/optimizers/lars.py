@@ -10,7 +10,7 @@ import torch
 from . import _step
 
 
-class FusedLars:
+class FusedLars(torch.optim.Optimizer):
     """LARS (You et al., 2017) around another optimizer, by `torch.ops.hpu.optimizer_lars`.
 
     Gradients become learning rate * trust * (gradient + decay * weight); the other optimizer then takes a
@@ -44,41 +44,65 @@ class FusedLars:
         self.skip_mask, self.eeta, self.eps = list(skip_mask), eeta, eps
 
     @property
-    def param_groups(self) -> list[dict[str, Any]]:
+    def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """Groups of the wrapped optimizer."""
         return self.optim.param_groups
 
     @property
-    def state(self) -> Any:
+    def state(self) -> Any:  # type: ignore[override]
         """State of the wrapped optimizer."""
         return self.optim.state
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(vars(self)["optim"], name)
+    @property
+    def defaults(self) -> dict[str, Any]:  # type: ignore[override]
+        """Defaults of the wrapped optimizer."""
+        return self.optim.defaults
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the wrapped optimizer."""
+        return self.optim.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load the state of the wrapped optimizer."""
+        self.optim.load_state_dict(state_dict)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop or zero gradients."""
+        self.optim.zero_grad(set_to_none)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group to the wrapped optimizer; its parameters need elements of the mask."""
+        self.optim.add_param_group(param_group)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
         """Take a step; return what ``closure`` does."""
         loss = _step.loss_of(closure)
         place = 0
-        saved = []
+        saved = [(group["lr"], group.get("weight_decay", 0.0)) for group in self.param_groups]
         _step.mark_step()
-        for group in self.param_groups:
-            masks = self.skip_mask[place : place + len(group["params"])]
-            place += len(group["params"])
-            chosen = [(p, mask) for p, mask in zip(group["params"], masks, strict=True) if p.grad is not None]
-            saved.append((group["lr"], group.get("weight_decay", 0.0)))
-            if chosen:
-                parameters = [p for p, _ in chosen]
-                torch.ops.hpu.optimizer_lars(
-                    parameters, [p.grad for p in parameters], [mask for _, mask in chosen], self.eeta,
-                    saved[-1][1], self.eps, _step.number(group["lr"], parameters[0].device),
-                )  # fmt: skip
-            group["lr"], group["weight_decay"] = 1.0, 0.0
         try:
+            for group, (_, decay) in zip(self.param_groups, saved, strict=True):
+                masks = self.skip_mask[place : place + len(group["params"])]
+                place += len(group["params"])
+                chosen = [(p, m) for p, m in zip(group["params"], masks, strict=True) if p.grad is not None]
+                if chosen:
+                    parameters = [p for p, _ in chosen]
+                    rate = _step.number(_step.rate(group), parameters[0].device)
+                    torch.ops.hpu.optimizer_lars(
+                        parameters, [p.grad for p in parameters], [mask for _, mask in chosen], self.eeta,
+                        decay, self.eps, rate,
+                    )  # fmt: skip
+                group["lr"], group["weight_decay"] = 1.0, 0.0
             self.optim.step()
         finally:
-            for group, (rate, decay) in zip(self.param_groups, saved, strict=True):
-                group["lr"], group["weight_decay"] = rate, decay
+            for group, (before, decay) in zip(self.param_groups, saved, strict=True):
+                group["lr"], group["weight_decay"] = before, decay
         _step.mark_step()
         return loss

@@ -58,7 +58,7 @@ class FusedResourceApplyMomentum(torch.optim.Optimizer):
                     state["momentum_buffer"] = torch.zeros_like(parameter)
                 pairs += [parameter, state["momentum_buffer"]]
                 gradient = parameter.grad.add(parameter, alpha=group["weight_decay"])  # type: ignore[union-attr]
-                deltas.append(gradient * group["lr"])
+                deltas.append(gradient * _step.rate(group))
             momentum = group["momentum"]
             if group["nesterov"]:
                 torch.ops.hpu.optimizer_resource_apply_momentum(pairs, deltas, momentum)

@@ -67,7 +67,7 @@ class FusedSGD(torch.optim.Optimizer):
                 continue
             _step.mark_step()
             gradients, device = [p.grad for p in parameters], parameters[0].device
-            rate = _step.number(group["lr"], device)
+            rate = _step.number(_step.rate(group), device)
             decay, momentum, damp = (group[word] for word in ("weight_decay", "momentum", "dampening"))
             if momentum == 0:
                 torch.ops.hpu.optimizer_sgd(gradients, parameters, rate, decay, 0.0, damp, group["nesterov"])

@@ -37,6 +37,13 @@ def uniform(seed: torch.Tensor, size: Sequence[int], stream: int = 0) -> torch.T
     return (words(seed, size, stream) >> 8).to(torch.float32) * 2.0**-24
 
 
+def _unit(seed: torch.Tensor, size: Sequence[int], dtype: Dtype) -> torch.Tensor:
+    """Uniform numbers of [0, 1) in a dtype, with as many bits as it holds, so that none is rounded to 1."""
+    kind = dtype or torch.get_default_dtype()
+    bits = {torch.bfloat16: 8, torch.float16: 11}.get(kind, 24)
+    return ((words(seed, size) >> (32 - bits)).to(torch.float32) * 2.0**-bits).to(kind)
+
+
 def normal(seed: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
     """Standard normal numbers of float32, by the formula of Box and Muller."""
     radius = torch.sqrt(-2 * torch.log(1 - uniform(seed, size)))
@@ -64,7 +71,7 @@ def habana_rand(
     device: object = None, pin_memory: object = None,
 ) -> torch.Tensor:  # fmt: skip
     """Uniform numbers in [0, 1)."""
-    return uniform(seed, size).to(dtype or torch.get_default_dtype())
+    return _unit(seed, size, dtype)
 
 
 def habana_randn(
@@ -120,7 +127,8 @@ def habana_uniform(
     seed: torch.Tensor, self: torch.Tensor, from_: float = 0.0, to: float = 1.0
 ) -> torch.Tensor:
     """Uniform numbers between two, in the shape of ``self``."""
-    return (from_ + (to - from_) * uniform(seed, self.shape)).to(self.dtype)
+    found = (from_ + (to - from_) * uniform(seed, self.shape)).to(self.dtype)
+    return torch.where(found >= to, torch.full_like(found, from_), found)  # rounded up to the end
 
 
 def habana_poisson(seed: torch.Tensor, self: torch.Tensor) -> torch.Tensor:

@@ -137,6 +137,9 @@ def _mixture(
     for number, matrices in enumerate(experts, first):
         one, two, three = (matrix.t() if permuted else matrix for matrix in matrices)
         inner = function(hidden @ one) * (hidden @ two)
+        chosen = (table == number).any(-1, keepdim=True)
+        # Tokens of other experts may overflow here, and must not count.
+        inner = torch.where(chosen, inner, torch.zeros_like(inner))
         share = torch.where(table == number, wide(weights), 0.0).sum(-1, keepdim=True)
         total = total + wide(inner @ three) * share
         largest.append(inner.detach().float().abs().amax())

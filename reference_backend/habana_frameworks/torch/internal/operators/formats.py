@@ -90,7 +90,10 @@ def _stochastic(
     values: torch.Tensor, bits: int, smallest: int, drawn: torch.Tensor, flushes: bool = False
 ) -> torch.Tensor:
     unit = _unit(values, bits, smallest)
-    rounded = torch.floor(values / unit + drawn) * unit
+    steps = values / unit
+    low = torch.floor(steps)
+    # A sum of steps and the draw would be rounded itself.
+    rounded = (low + (steps - low > drawn)) * unit
     if flushes:
         tiny = 2.0 ** (smallest - bits - 1)
         rounded = torch.where(values.abs() < tiny, torch.zeros_like(values), rounded)

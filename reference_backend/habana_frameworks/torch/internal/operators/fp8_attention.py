@@ -140,7 +140,7 @@ def fp8_sdpa_bwd(
     of_v = torch.matmul(_rounded(used, q_scale_s, d_scale_s).transpose(-2, -1), gradient)
     of_matrix = attention.dropped(torch.matmul(gradient, values[2].transpose(-2, -1)), kept, p)
     of_scores = matrix * (of_matrix - (of_matrix * matrix).sum(-1, keepdim=True))
-    amax = _if(is_amax_ds, of_scores.abs().amax())
+    amax = _if(is_amax_ds, _largest(of_scores))
     of_scores = _rounded(of_scores, q_scale_ds, d_scale_ds, formats.E5M2) * scale
     of_q = torch.matmul(of_scores, values[1])
     of_k = torch.matmul(of_scores.transpose(-2, -1), values[0])
@@ -246,7 +246,7 @@ def _attend(
         result = formats.to_fp8(scales.times(out, q_scale_o), formats.E4M3)
     else:
         result = _back(out, tensors[0])
-    amax_s, amax_o = matrix.detach().amax(), out.detach().abs().amax()
+    amax_s, amax_o = _largest(matrix), _largest(out)
     kind = torch.bfloat16 if tensors[0].dtype in formats.FP8 else tensors[0].dtype
     return _Found(result, matrix.to(kind), kept, most, reciprocal, amax_s, amax_o)
 
@@ -267,6 +267,12 @@ def _back(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 def _wider(values: torch.Tensor, like: torch.Tensor) -> bool:
     return values.shape[:-2] != like.shape[:-2] and values.shape[-2:] == like.shape[-2:]
+
+
+def _largest(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.numel() == 0:
+        return torch.zeros((), dtype=torch.float32, device=tensor.device)
+    return tensor.detach().abs().amax()
 
 
 def _if(wanted: bool, tensor: torch.Tensor) -> torch.Tensor:

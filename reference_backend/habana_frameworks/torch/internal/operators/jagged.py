@@ -29,7 +29,7 @@ def embedding_bag_sum(
     bags = offsets.numel() - 1
     counted = (place < valid_count.reshape(-1)[0]) & (bag >= 0) & (bag < bags)
     rows = input[torch.where(counted, indices.long(), torch.zeros_like(place))]
-    rows = rows * counted.unsqueeze(-1).to(rows.dtype)
+    rows = torch.where(counted.unsqueeze(-1), rows, torch.zeros_like(rows))
     total = torch.zeros((bags, input.size(1)), dtype=input.dtype, device=input.device)
     return total.index_add(0, torch.where(counted, bag, torch.zeros_like(bag)), rows)
 

@@ -255,8 +255,7 @@ def sparse_sgd(
     nesterov: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """A step of SGD with momentum for the rows ``indices``, of which the first ``valid_count`` count."""
-    rows = gradients.float() * _counted(gradients, valid_count_tensor)
-    index = indices.long()
+    rows, index = _rows(gradients, indices, valid_count_tensor)
     d = torch.zeros_like(weights_in).index_add_(0, index, rows.to(weights_in.dtype))
     touched = _touched(weights_in, index, gradients, valid_count_tensor)
     moment = torch.where(touched, mom * moments_in + d, moments_in)
@@ -275,8 +274,7 @@ def sparse_adagrad(
     valid_count_tensor: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """A step of Adagrad for the rows ``indices``, of which the first ``valid_count`` count."""
-    rows = gradients.float() * _counted(gradients, valid_count_tensor)
-    index = indices.long()
+    rows, index = _rows(gradients, indices, valid_count_tensor)
     d = torch.zeros_like(weights_in).index_add_(0, index, rows.to(weights_in.dtype))
     touched = _touched(weights_in, index, gradients, valid_count_tensor)
     moments_in.add_(d.square())
@@ -331,12 +329,12 @@ habanaOptimizerSparseAdagrad = sparse_adagrad
 
 
 def _moment(moment: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
-    return moment.float() if scale is None else moment.float() * scale
+    return moment.float() * scale if scale is not None and moment.dtype in formats.FP8 else moment.float()
 
 
 def _keep(moment: torch.Tensor, value: torch.Tensor, scale: torch.Tensor | None) -> None:
     """Write a moment; one in fp8 with the scale that its largest magnitude asks for."""
-    if scale is not None:
+    if scale is not None and moment.dtype in formats.FP8:
         wanted = value.abs().amax() / formats.largest(moment.dtype)
         scale.copy_(torch.where(wanted > 0, wanted, torch.ones_like(wanted)).reshape(scale.shape))
         value = value / scale
@@ -350,6 +348,16 @@ def _norm(tensors: Tensors, kind: float = 2.0) -> torch.Tensor:
 
 def _shaped(number: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return number.reshape(like.shape) if like.numel() == 1 else number
+
+
+def _rows(
+    gradients: torch.Tensor, indices: torch.Tensor, count: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows and their indices; those that do not count are zeros for row 0."""
+    counted = _counted(gradients, count)
+    flat = counted.reshape(-1)
+    index = torch.where(flat, indices.long(), torch.zeros_like(indices, dtype=torch.int64))
+    return torch.where(counted, gradients.float(), 0.0), index
 
 
 def _counted(gradients: torch.Tensor, count: torch.Tensor) -> torch.Tensor:

@@ -85,6 +85,8 @@ def register() -> None:
 
 def _kernel(operator: Operator, suffix: str = "") -> Callable[..., Any]:
     function: Callable[..., Any] | None = None
+    #: Steps write into parameters, which want gradients.
+    writes = operator.module == "optimizers"
 
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal function
@@ -93,7 +95,10 @@ def _kernel(operator: Operator, suffix: str = "") -> Callable[..., Any]:
         _refuse_host(operator, args, kwargs)
         # Autocast chooses dtypes for operators by name, and these have their own rules.
         with torch._C._DisableAutocast():
-            return function(*args, **kwargs)
+            if not writes:
+                return function(*args, **kwargs)
+            with torch.no_grad():
+                return function(*args, **kwargs)
 
     return call
 

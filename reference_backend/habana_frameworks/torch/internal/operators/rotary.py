@@ -93,6 +93,8 @@ def _placed(
         if offset == 0 and table.size(-2) == length:
             return table
         return table.narrow(-2, offset, length)
+    if position_ids.dim() == 1:
+        position_ids = position_ids.unsqueeze(0)
     rows = table.reshape(table.shape[-2:])[position_ids]
     missing = input.dim() - rows.dim()
     if missing <= 0:

@@ -79,7 +79,7 @@ def scaled_masked_triangular_softmax(
     """Causal softmax of self * inv_scale_attn in the columns from a start to before an end; 0 elsewhere.
 
     Args:
-        self: [batch, rows, columns].
+        self: [batch, ..., rows, columns].
         start_end: integers [batch / grouped_batch_size, 2].
         inv_scale_attn: factor before the softmax.
         grouped_batch_size: batches with the same start and end.
@@ -102,7 +102,8 @@ def scaled_masked_triangular_softmax(
         )
     column = torch.arange(self.size(-1), device=self.device)
     row = torch.arange(self.size(-2), device=self.device).unsqueeze(-1)
-    start, end = bounds[:, 0].reshape(-1, 1, 1), bounds[:, 1].reshape(-1, 1, 1)
+    shape = [-1] + [1] * (self.dim() - 1)
+    start, end = bounds[:, 0].reshape(shape), bounds[:, 1].reshape(shape)
     open_ = (column <= row) & (column >= start) & (column < end)
     found = _softmax_where(wide(self) * inv_scale_attn, open_)
     result = self.dtype if out_dtype is None else out_dtype

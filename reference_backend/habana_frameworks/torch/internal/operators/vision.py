@@ -5,19 +5,24 @@ from __future__ import annotations
 import torch
 
 
-def suppress(boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:
+def suppress(
+    boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float, classes: torch.Tensor | None = None
+) -> torch.Tensor:
     """Indices of boxes (x1, y1, x2, y2) that no better one overlaps by more than a threshold, best first.
 
-    Computed on the host, since which boxes are left decides what comes next.
+    Computed on the host, since which boxes are left decides what comes next. With ``classes``, boxes of
+    different ones do not count as overlapping.
     """
     order = torch.argsort(scores, descending=True, stable=True).cpu()
-    overlap = _overlaps(boxes.detach().cpu().float()) > iou_threshold
+    host = boxes.detach().cpu().float()
+    kinds = None if classes is None else classes.cpu()
     dead = torch.zeros(order.numel(), dtype=torch.bool)
     kept = []
     for index in order.tolist():
         if not dead[index]:
             kept.append(index)
-            dead |= overlap[index]
+            over = _overlaps(host[index], host) > iou_threshold
+            dead |= over if kinds is None else over & (kinds == kinds[index])
     return torch.tensor(kept, dtype=torch.int64).to(boxes.device)
 
 
@@ -37,8 +42,7 @@ def batched_nms_eager(
     """`suppress` among boxes of the same class only: indices, padded with zeros, and their number."""
     if boxes.numel() == 0:
         return indexes.new_zeros(0, dtype=torch.int64), indexes.new_zeros(1, dtype=torch.int64)
-    apart = (boxes.max() - boxes.min() + 1) * indexes.to(boxes.dtype).unsqueeze(-1)
-    found, count, _ = _padded(boxes, scores, suppress(boxes + apart, scores, iou_threshold))
+    found, count, _ = _padded(boxes, scores, suppress(boxes, scores, iou_threshold, indexes))
     return found, count
 
 
@@ -83,10 +87,19 @@ def roi_align(
         width, height = width.clamp(min=1.0), height.clamp(min=1.0)
     rows, row_weights = _samples(corners[:, 1], height, pooled_height, sampling_ratio, input.size(-2))
     columns, column_weights = _samples(corners[:, 0], width, pooled_width, sampling_ratio, input.size(-1))
-    # Interpolation of one side at a time: weights [regions, cells, pixels] of each side.
-    across = _interpolation(rows, row_weights, input.size(-2))
-    along = _interpolation(columns, column_weights, input.size(-1))
-    return torch.matmul(torch.matmul(across.unsqueeze(1), input[image]), along.unsqueeze(1).transpose(-2, -1))
+    total = torch.zeros((), dtype=input.dtype, device=input.device)
+    for y, of_y in _neighbours(rows, row_weights, input.size(-2)):
+        for x, of_x in _neighbours(columns, column_weights, input.size(-1)):
+            # [regions, height, samples, width, samples, channels], of the pixels that are used alone.
+            pixels = input[
+                image.reshape(-1, 1, 1, 1, 1),
+                :,
+                y.reshape(*y.shape, 1, 1),
+                x.reshape(x.size(0), 1, 1, *x.shape[1:]),
+            ]
+            share = of_y.reshape(*y.shape, 1, 1, 1) * of_x.reshape(x.size(0), 1, 1, *x.shape[1:], 1)
+            total = total + (pixels * share).sum((2, 4))
+    return total.movedim(-1, 1)
 
 
 def roi_align_backward(
@@ -201,7 +214,7 @@ def deform_conv2d(
             r, c = top + down, left + right
             share = (1 - (y - r).abs()) * (1 - (x - c).abs())
             inside = (r >= 0) & (r < height) & (c >= 0) & (c < width)
-            place = (r.clamp(0, height - 1) * width + c.clamp(0, width - 1)).long()
+            place = r.clamp(0, height - 1).long() * width + c.clamp(0, width - 1).long()
             flat = place.reshape(batch, offset_groups, 1, -1).expand(-1, -1, planes.size(2), -1)
             share = (share * inside).reshape(batch, offset_groups, 1, -1)
             samples = samples + planes.gather(-1, flat) * share
@@ -233,13 +246,12 @@ def deform_conv2d_backward(
     return first, second, third, fourth, fifth
 
 
-def _overlaps(boxes: torch.Tensor) -> torch.Tensor:
-    """Intersection over union of each two boxes."""
-    area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    low = torch.maximum(boxes[:, None, :2], boxes[None, :, :2])
-    high = torch.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
+def _overlaps(box: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
+    """Intersection over union of a box and each of others."""
+    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    low, high = torch.maximum(box[:2], boxes[:, :2]), torch.minimum(box[2:], boxes[:, 2:])
     common = (high - low).clamp(min=0).prod(-1)
-    return common / (area[:, None] + area[None, :] - common)
+    return common / ((box[2] - box[0]) * (box[3] - box[1]) + areas - common)
 
 
 def _above(
@@ -282,9 +294,13 @@ def _samples(
     return at, weight * inside
 
 
-def _interpolation(at: torch.Tensor, weight: torch.Tensor, pixels: int) -> torch.Tensor:
-    """Weights of pixels, [regions, cells, pixels], of linear samples."""
+def _neighbours(
+    at: torch.Tensor, weight: torch.Tensor, pixels: int
+) -> tuple[tuple[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
+    """The two pixels beside each sample, and what each adds to the mean."""
     at = at.clamp(0, pixels - 1)
-    pixel = torch.arange(pixels, device=at.device, dtype=at.dtype)
-    share = (1 - (at.unsqueeze(-1) - pixel).abs()).clamp(min=0)
-    return (share * weight.unsqueeze(-1)).sum(-2)
+    low = at.floor()
+    part = at - low
+    first = low.long()
+    second = (first + 1).clamp(max=pixels - 1)
+    return (first, weight * (1 - part)), (second, weight * part)

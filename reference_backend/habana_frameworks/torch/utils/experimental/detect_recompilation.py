@@ -37,14 +37,24 @@ def data_dynamicity(dl: Iterable[Any]) -> collections.Counter[Shape]:
     return counts
 
 
-def const_shape_dataloader(dl: Iterable[Any], maxlen: int) -> Iterator[Any]:
-    """Pad the last dimension of all tensors of a loader's batches with zeros to one length.
+class const_shape_dataloader:
+    """Batches of a loader, the last dimension of whose tensors is padded with zeros to one length.
 
-    Raises:
-        ValueError: a tensor is longer than that.
+    Tensors of less than two dimensions, such as classes, stay as they are.
     """
-    for batch in dl:
-        yield torch.utils._pytree.tree_map_only(torch.Tensor, lambda t: _padded(t, maxlen), batch)
+
+    def __init__(self, dl: Iterable[Any], maxlen: int) -> None:
+        """Wrap a loader; a tensor that is longer than ``maxlen`` is a ValueError."""
+        self.loader, self.length = dl, maxlen
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over padded batches."""
+        for batch in self.loader:
+            yield torch.utils._pytree.tree_map_only(torch.Tensor, lambda t: _padded(t, self.length), batch)
+
+    def __len__(self) -> int:
+        """Return the number of batches."""
+        return len(self.loader)  # type: ignore[arg-type]
 
 
 def detect_recompilation_auto_model(
@@ -86,24 +96,23 @@ class _Watch:
         self.shapes: dict[str, dict[Shape, set[Shape]]] = {}
         self.kinds: dict[str, str] = {}
 
-    def hook(self, name: str) -> Any:
-        def after(module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-            given, result = get_shape((args, kwargs)), get_shape(output)
-            known = self.shapes.setdefault(name, {})
-            self.kinds[name] = type(module).__name__
-            if given not in known:
-                comment = "first call" if not known else "new input"
-            elif result not in known[given]:
-                comment = "the same input has another output: an operator depends on values"
-            else:
-                comment = ""
-            known.setdefault(given, set()).add(result)
-            if comment:
-                self.rows.append(_Seen(self.step, name, type(module).__name__, given, result, comment))
-            if name == self.name:
-                self.step += 1
+    def hook(self, name: str) -> _Hook:
+        return _Hook(self, name)
 
-        return after
+    def see(self, name: str, kind: str, given: Shape, result: Shape) -> None:
+        known = self.shapes.setdefault(name, {})
+        self.kinds[name] = kind
+        if given not in known:
+            comment = "first call" if not known else "new input"
+        elif result not in known[given]:
+            comment = "the same input has another output: an operator depends on values"
+        else:
+            comment = ""
+        known.setdefault(given, set()).add(result)
+        if comment:
+            self.rows.append(_Seen(self.step, name, kind, given, result, comment))
+        if name == self.name:
+            self.step += 1
 
     def write(self) -> None:
         """Write both files."""
@@ -118,8 +127,19 @@ class _Watch:
             writer.writerows((name, self.kinds[name], counts[name]) for name in self.shapes)
 
 
+@dataclasses.dataclass
+class _Hook:
+    """A hook of one module, which can be pickled with it."""
+
+    watch: _Watch
+    name: str
+
+    def __call__(self, module: torch.nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        self.watch.see(self.name, type(module).__name__, get_shape((args, kwargs)), get_shape(output))
+
+
 def _padded(tensor: torch.Tensor, length: int) -> torch.Tensor:
-    if tensor.dim() == 0:
+    if tensor.dim() < 2:
         return tensor
     if tensor.size(-1) > length:
         raise ValueError(f"a batch has a tensor of length {tensor.size(-1)}, and maxlen is {length}")

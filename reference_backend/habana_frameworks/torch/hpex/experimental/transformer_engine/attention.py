@@ -8,6 +8,7 @@ from typing import Any
 from habana_frameworks.torch.hpex.kernels import FusedSDPA
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from .base import Fp8Module
 from .cpp_extensions import cast_to_fp8
@@ -26,8 +27,9 @@ class _Fp8Attention(torch.autograd.Function):
         is_causal: bool, softmax_mode: str, module: FusedAttention, recipe: DelayedScaling, group: Any,
     ) -> torch.Tensor:  # fmt: skip
         metas = module.metas(recipe, q.device)
-        module.begin("scaling_fwd", recipe, group)
-        forward, measure = metas["scaling_fwd"], not FP8GlobalStateManager.RECOMPUTING
+        forward, measure = metas["scaling_fwd"], module.learns()
+        if measure:
+            module.begin("scaling_fwd", recipe, group)
         kind = get_fp8_te_dtype(recipe)
         low = [
             cast_to_fp8(tensor, forward, place, kind, measure_amax=measure)
@@ -46,13 +48,15 @@ class _Fp8Attention(torch.autograd.Function):
         return found
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
         q, k, v, back, matrix, kept, out = ctx.saved_tensors
         module, recipe, group, is_causal, scale, dtypes = ctx.about
-        module.begin("scaling_bwd", recipe, group)
+        if module.training:
+            module.begin("scaling_bwd", recipe, group)
         meta = module.fp8_meta["scaling_bwd"]
         kind, at_random = get_fp8_te_dtype(recipe, False), get_fp8_te_sr(recipe, False)
-        gradient = cast_to_fp8(grads[0], meta, 0, kind, at_random)
+        gradient = cast_to_fp8(grads[0], meta, 0, kind, at_random, module.training)
         found = torch.ops.hpu.fp8_sdpa_bwd(
             gradient, q, k, v, matrix, kept, is_causal, ctx.p, scale, back[_Q], back[_K], back[_V], None,
             meta.scale_inv[0].clone(), None, None, None, False, out,

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .fp8 import FP8GlobalStateManager, update_scales
+from .fp8 import in_backward, update_scales
 from .recipe import DelayedScaling
 from .utils import FP8TensorMeta
 
@@ -25,25 +25,28 @@ class Fp8Module(torch.nn.Module):
 
     def metas(self, recipe: DelayedScaling, device: torch.device) -> dict[str, FP8TensorMeta]:
         """Scales of both passes, made at the first use and anew if a recipe has another history."""
-        for name, places in zip(("scaling_fwd", "scaling_bwd"), self.PLACES, strict=True):
-            meta = self.fp8_meta.get(name)
-            if meta is None or meta.amax_history.size(0) != recipe.amax_history_len:
-                fresh = FP8TensorMeta.make(places, recipe.amax_history_len, device)
-                if meta is not None:
-                    fresh.scale.copy_(meta.scale)
-                    fresh.scale_inv.copy_(meta.scale_inv)
-                    fresh.amax_history[0].copy_(meta.amax_history[0])
-                self.fp8_meta[name] = fresh
-            elif meta.scale.device != device:
-                moved = (meta.scale, meta.scale_inv, meta.amax_history)
-                self.fp8_meta[name] = FP8TensorMeta(*(tensor.to(device) for tensor in moved))
+        with torch.inference_mode(False), torch.no_grad():  # training writes to what evaluation may make
+            for name, places in zip(("scaling_fwd", "scaling_bwd"), self.PLACES, strict=True):
+                meta = self.fp8_meta.get(name)
+                if meta is None or meta.amax_history.size(0) != recipe.amax_history_len:
+                    fresh = FP8TensorMeta.make(places, recipe.amax_history_len, device)
+                    if meta is not None:
+                        fresh.scale.copy_(meta.scale)
+                        fresh.scale_inv.copy_(meta.scale_inv)
+                        fresh.amax_history[0].copy_(meta.amax_history[0])
+                    self.fp8_meta[name] = fresh
+                elif meta.scale.device != device:
+                    moved = (meta.scale, meta.scale_inv, meta.amax_history)
+                    self.fp8_meta[name] = FP8TensorMeta(*(tensor.to(device) for tensor in moved))
         return self.fp8_meta
+
+    def learns(self) -> bool:
+        """Say whether a forward pass counts for the scales: in training, and not if it runs again."""
+        return self.training and not in_backward()
 
     @torch.no_grad()
     def begin(self, name: str, recipe: DelayedScaling, group: Any) -> None:
-        """Make the scales of a step from those before it; not in a checkpoint's second run."""
-        if FP8GlobalStateManager.RECOMPUTING:
-            return
+        """Make the scales of a step from those before it."""
         step = self._steps[name]
         self._steps[name] += 1
         if step and step % recipe.interval == 0:

@@ -3,46 +3,44 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from torch.utils import checkpoint as torch_checkpoint
 
-from .fp8 import FP8GlobalStateManager
+from .fp8 import FP8GlobalStateManager, in_backward
 
 
-@contextlib.contextmanager
-def activation_checkpointing() -> Iterator[None]:
-    """Mark a forward pass that a checkpoint will run again.
+class activation_checkpointing(contextlib.ContextDecorator):
+    """Let the function of a checkpoint compute in fp8 as it does now if the backward pass runs it again.
 
-    Within torch's checkpoint the second run happens in the backward pass; scales then stay as they are, so
-    that it computes what the first one did.
+    Decorates the function, or wraps a ``with`` block. Modules themselves know a second run, in which they
+    leave their scales as they are.
     """
-    before = FP8GlobalStateManager.RECOMPUTING
-    FP8GlobalStateManager.RECOMPUTING = False
-    try:
-        yield
-    finally:
-        FP8GlobalStateManager.RECOMPUTING = before
 
+    def __init__(self) -> None:
+        """Remember the state of `fp8_autocast`."""
+        self._state = FP8GlobalStateManager.get_fp8_autocast_state()
+        self._before: list[tuple[bool, Any, Any]] = []
 
-@contextlib.contextmanager
-def _again(state: tuple[bool, Any, Any]) -> Iterator[None]:
-    before, recomputing = FP8GlobalStateManager.get_fp8_autocast_state(), FP8GlobalStateManager.RECOMPUTING
-    FP8GlobalStateManager.set_fp8_autocast_state(state)
-    FP8GlobalStateManager.RECOMPUTING = True
-    try:
-        yield
-    finally:
-        FP8GlobalStateManager.set_fp8_autocast_state(before)
-        FP8GlobalStateManager.RECOMPUTING = recomputing
+    def __enter__(self) -> activation_checkpointing:
+        now = FP8GlobalStateManager.get_fp8_autocast_state()
+        self._before.append(now)
+        if in_backward():
+            FP8GlobalStateManager.set_fp8_autocast_state(self._state)
+        else:
+            self._state = now
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        FP8GlobalStateManager.set_fp8_autocast_state(self._before.pop())
 
 
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Run a function without its intermediate results; the backward pass runs it again, in fp8 as before."""
+    again = activation_checkpointing()
 
     def contexts() -> tuple[Any, Any]:
-        state = FP8GlobalStateManager.get_fp8_autocast_state()
-        return activation_checkpointing(), _again(state)
+        return contextlib.nullcontext(), again
 
     return torch_checkpoint.checkpoint(function, *args, use_reentrant=False, context_fn=contexts, **kwargs)

@@ -19,8 +19,6 @@ class FP8GlobalStateManager:
     FP8_RECIPE: DelayedScaling | None = None
     FP8_GROUP: Any = None
     FP8_AUTOCAST_DEPTH = 0
-    #: Whether a checkpoint runs a forward pass again; its magnitudes were seen before.
-    RECOMPUTING = False
 
     @classmethod
     def is_fp8_enabled(cls) -> bool:
@@ -51,7 +49,12 @@ class FP8GlobalStateManager:
     def reset(cls) -> None:
         """Return to the state at import."""
         cls.set_fp8_autocast_state((False, None, None))
-        cls.FP8_AUTOCAST_DEPTH, cls.RECOMPUTING = 0, False
+        cls.FP8_AUTOCAST_DEPTH = 0
+
+
+def in_backward() -> bool:
+    """Say whether a backward pass runs in this thread, in which checkpoints run forward passes again."""
+    return torch._C._current_graph_task_id() != -1
 
 
 def get_default_fp8_recipe() -> DelayedScaling:

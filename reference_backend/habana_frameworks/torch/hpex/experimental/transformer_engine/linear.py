@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from .base import Fp8Module
@@ -26,8 +27,9 @@ class _Fp8Linear(torch.autograd.Function):
         recipe: DelayedScaling, group: Any,
     ) -> torch.Tensor:  # fmt: skip
         metas = module.metas(recipe, inp.device)
-        module.begin("scaling_fwd", recipe, group)
-        forward, measure = metas["scaling_fwd"], not FP8GlobalStateManager.RECOMPUTING
+        forward, measure = metas["scaling_fwd"], module.learns()
+        if measure:
+            module.begin("scaling_fwd", recipe, group)
         kind = get_fp8_te_dtype(recipe)
         flat = inp.reshape(-1, inp.size(-1))
         x = cast_to_fp8(flat, forward, _INPUT, kind, measure_amax=measure)
@@ -43,14 +45,16 @@ class _Fp8Linear(torch.autograd.Function):
         return found
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
         x, w, back = ctx.saved_tensors
         module, recipe, group, shape, dtype, weight_dtype, has_bias = ctx.about
-        module.begin("scaling_bwd", recipe, group)
+        if module.training:
+            module.begin("scaling_bwd", recipe, group)
         meta = module.fp8_meta["scaling_bwd"]
         flat = grads[0].reshape(-1, grads[0].size(-1))
         kind, at_random = get_fp8_te_dtype(recipe, False), get_fp8_te_sr(recipe, False)
-        gradient = cast_to_fp8(flat, meta, _GRAD, kind, at_random)
+        gradient = cast_to_fp8(flat, meta, _GRAD, kind, at_random, module.training)
         scale = meta.scale_inv[_GRAD].clone()
         gemm = torch.ops.hpu.fp8_gemm_v2
         of_input = of_weight = of_bias = None
