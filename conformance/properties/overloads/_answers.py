@@ -235,12 +235,15 @@ def torchs_own(subject: Subject) -> Overload:
 
 def reproducible(found: Answer) -> bool:
     """Return whether the CPU gives the same bits again when its freed memory holds something else."""
+    # All answers stay: the next one gets other memory, with other traces of the allocator in it.
+    kept = []
     for filler in FILLERS:
         sizes = [tensor.nbytes for tensor in trees.tensors(found.plain)]
         leave_behind([*sizes, *SMALL], torch.device("cpu"), filler)
         fresh = answer(found.subject, dtype_name(found.dtype), found.sample)
         if fresh is None:
             return False
+        kept.append(fresh)
         pairs = zip(trees.tensors(found.plain), trees.tensors(fresh.plain), strict=True)
         if not all(
             same_bits(old.resolve_conj().resolve_neg(), new.resolve_conj().resolve_neg())

@@ -182,7 +182,9 @@ def _flushing(name: str) -> None:
             host = [value.cpu() if isinstance(value, torch.Tensor) else value for value in args[:2]]
             alpha = {"alpha": kwargs.pop("alpha")} if "alpha" in kwargs else {}
             found = _device(getattr(torch, name.partition(".")[0])(*host, **alpha))
-            args = (found, torch.tensor(_NEUTRAL[name], dtype=found.dtype, device="hpu"))
+            whole = not (found.is_floating_point() or found.is_complex())
+            number = int(_NEUTRAL[name]) if whole else _NEUTRAL[name]
+            args = (found, torch.tensor(number, dtype=found.dtype, device="hpu"))
         result = before(*args, **kwargs)
         if not result.is_floating_point() or _rare(result):
             return result
