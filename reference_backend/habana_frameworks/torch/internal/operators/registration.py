@@ -11,7 +11,7 @@ import dataclasses
 import importlib
 import re
 from collections.abc import Callable, Iterator
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -56,7 +56,7 @@ class Operator:
 def operators() -> Iterator[Operator]:
     """Read `schemas.txt`."""
     module, marks = "", ""
-    for line in resources.files(__package__).joinpath("schemas.txt").read_text().splitlines():
+    for line in Path(__file__).with_name("schemas.txt").read_text().splitlines():
         section = _SECTION.fullmatch(line)
         if section is not None:
             module, marks = section[1], section[2]

@@ -7,6 +7,10 @@ import os
 Value = bool | int | str
 
 _BOOL_WORDS = {"1": True, "true": True, "0": False, "false": False}
+#: What options of the compile backend take as well.
+_SWITCH_WORDS = _BOOL_WORDS | {
+    "on": True, "yes": True, "y": True, "t": True, "off": False, "no": False, "n": False, "f": False,
+}  # fmt: skip
 _INT_RANGES = {
     "u32": (0, 2**32 - 1),
     "u64": (0, 2**64 - 1),
@@ -19,7 +23,8 @@ def parse(name: str, kind: str, text: str) -> Value:
 
     Args:
         name: the variable, for the message.
-        kind: ``bool`` (true, false, 1, 0 in any case), ``u32``, ``u64``, ``i64`` (decimal or ``0x``
+        kind: ``bool`` (true, false, 1, 0 in any case), ``switch`` (also on, off, yes, no, y, n, t, f),
+            ``u32``, ``u64``, ``i64`` (decimal or ``0x``
             hexadecimal) or ``str`` (taken as it is).
         text: the text of the variable.
 
@@ -34,6 +39,10 @@ def parse(name: str, kind: str, text: str) -> Value:
         if word in _BOOL_WORDS:
             return _BOOL_WORDS[word]
         raise ValueError(f"{name}={text!r} is not a truth value: use true, false, 1 or 0")
+    if kind == "switch":
+        if word in _SWITCH_WORDS:
+            return _SWITCH_WORDS[word]
+        raise ValueError(f"{name}={text!r} is not a switch: use one of {', '.join(_SWITCH_WORDS)}")
     lowest, highest = _INT_RANGES[kind]
     try:
         number = int(word, 16 if word.lstrip("+-").startswith("0x") else 10)

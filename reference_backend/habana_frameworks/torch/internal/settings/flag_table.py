@@ -7,7 +7,7 @@ others, in `flags_without_effect.txt`, are accepted, checked and shown, so that 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 from .environment import Value, parse
@@ -17,7 +17,7 @@ class Flag(NamedTuple):
     """One environment flag.
 
     Attributes:
-        kind: ``bool``, ``u32``, ``u64``, ``i64`` or ``str`` (see `environment.parse`).
+        kind: ``bool``, ``switch``, ``u32``, ``u64``, ``i64`` or ``str`` (see `environment.parse`).
         default: value if the variable is unset.
         settable: `bridge_config` has a setter; the other flags are fixed once the process has read them.
         effect: the effect of the flag, in words; empty if it has none.
@@ -64,7 +64,7 @@ OBEYED: dict[str, Flag] = {
         "bool", True, False, "new_group with the same ranks returns one group"
     ),
     "PT_HPU_ENABLE_LAZY_COLLECTIVES": Flag("bool", False, False, "collectives are recorded in graphs"),
-    "PT_HPU_ENABLE_SFG": Flag("bool", False, False, "start of the option enable_sfg of hpu_backend"),
+    "PT_HPU_ENABLE_SFG": Flag("switch", False, False, "start of the option enable_sfg of hpu_backend"),
     "PT_HPU_POOL_MEM_ACQUIRE_PERC": Flag("u32", 100, False, "percentage of memory that tensors may use"),
     "PT_HPU_RECIPE_CACHE_CONFIG": Flag(
         "str", "", False, "recipe cache on disk: path, delete at start, size in MB"
@@ -73,7 +73,7 @@ OBEYED: dict[str, Flag] = {
 
 
 def _without_effect() -> Iterator[tuple[str, Flag]]:
-    text = resources.files(__package__).joinpath("flags_without_effect.txt").read_text()
+    text = Path(__file__).with_name("flags_without_effect.txt").read_text()
     for line in text.splitlines():
         if line and not line.startswith("#"):
             name, kind, settable, *default = line.split(" ")
