@@ -1,7 +1,7 @@
 """The promise of rounding to decimals.
 
-torch.round multiplies by a power of ten, rounds, and divides. If the exact product lies halfway between
-two integers, within the rounding of the product, a device may take either.
+torch.round multiplies by a power of ten, rounds, and divides. If the exact product is nearly halfway between
+two integers, so that its rounding decides, a device may take either. Exactly halfway the even one is due.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ROUNDINGS = 4
 
 
 def decimals(actual: torch.Tensor, expected: torch.Tensor, sample: Sample) -> Iterable[Claim] | None:
-    """The results, with the other neighbour counted as right if the value is halfway; None if none is."""
+    """The results, with both neighbours of values that are nearly halfway counted as right; None if none is."""
     source = sample.input
     if not isinstance(source, torch.Tensor) or not source.is_floating_point():
         return None
@@ -29,7 +29,8 @@ def decimals(actual: torch.Tensor, expected: torch.Tensor, sample: Sample) -> It
     found = actual.detach().to(torch.float64)
     slack = _ROUNDINGS * torch.finfo(source.dtype).eps
     product = exact * power
-    halfway = ((product - product.floor()) - 0.5).abs() <= slack * product.abs()
+    beyond = ((product - product.floor()) - 0.5).abs()
+    halfway = (beyond > 0) & (beyond <= slack * product.abs())
     near = (found - exact).abs() <= 0.5 / power + slack * exact.abs()
     whole = ((found * power) - (found * power).round()).abs() <= slack * (found * power).abs()
     either = halfway & near & whole

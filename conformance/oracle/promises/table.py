@@ -41,7 +41,6 @@ PROMISES: dict[str, Promise] = {
     "short": conversions.to_integer,
     "int": conversions.to_integer,
     "long": conversions.to_integer,
-    "round.decimals_0": rounding.decimals,
     "round.decimals_3": rounding.decimals,
     "round.decimals_neg_3": rounding.decimals,
 }

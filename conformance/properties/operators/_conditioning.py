@@ -11,6 +11,8 @@ from conformance.samples.operators import Sample
 
 #: Of the directions in which inputs are moved.
 _SEEDS = (5, 105)
+#: A gradient that moves by more steps of its size for one step of the inputs jumps, as at a tie.
+JUMP = 2.0**26
 
 
 def move(sample: Sample, step: float, seed: int) -> None:
@@ -43,3 +45,13 @@ def spreads(
             earlier = found[place]
             found[place] = distance if earlier is None else torch.maximum(distance, earlier)
     return found
+
+
+def without_jumps(found: list[torch.Tensor | None], base: _gradients.Derivative) -> list[torch.Tensor | None]:
+    """Return spreads as they are, but None for each gradient that jumps: another value there is wrong."""
+    return [
+        None
+        if spread is None or gradient is None or float(spread.max()) > JUMP * _gradients.largest(gradient)
+        else spread
+        for spread, gradient in zip(found, base.gradients, strict=True)
+    ]

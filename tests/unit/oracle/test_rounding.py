@@ -35,3 +35,11 @@ def test_another_value_is_wrong() -> None:
 def test_integers_have_no_decimals() -> None:
     sample = Sample(0, torch.tensor([3]), kwargs={"decimals": -1})
     assert rounding.decimals(torch.tensor([0]), torch.tensor([0]), sample) is None
+
+
+def test_exactly_halfway_the_even_one_is_due() -> None:
+    source = torch.tensor([0.0625, 2.5])
+    for decimals, actual in ((3, [0.063, 2.5]), (0, [0.0, 3.0])):
+        sample = Sample(0, source, kwargs={"decimals": decimals})
+        due = torch.round(source.double(), decimals=decimals)
+        assert rounding.decimals(torch.tensor(actual), due, sample) is None  # all is compared as usual

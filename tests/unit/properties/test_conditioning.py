@@ -41,3 +41,15 @@ def test_the_sample_itself_does_not_move() -> None:
     given = to_host(chosen)
     _conditioning.move(given, STEP, 5)
     assert not torch.equal(given.input, chosen.input)
+
+
+def test_a_gradient_that_jumps_is_held_as_before() -> None:
+    base = _gradients.Derivative(
+        [], [], [], [torch.tensor([1.0, 0.5]).double(), torch.tensor([2.0]).double()]
+    )
+    jumped = _gradients.Derivative(
+        [], [], [], [torch.tensor([1.0, 1.5]), torch.tensor([2.0 + 2.0**-40], dtype=torch.float64)]
+    )
+    spreads = _conditioning.spreads(base, lambda seed: jumped, STEP)
+    first, second = _conditioning.without_jumps(spreads, base)
+    assert first is None and second is not None
