@@ -18,7 +18,7 @@ _ROUNDINGS = 4
 
 
 def decimals(actual: torch.Tensor, expected: torch.Tensor, sample: Sample) -> Iterable[Claim] | None:
-    """The results, with both neighbours of values that are nearly halfway counted as right; None if none is."""
+    """The results, both neighbours of values that are nearly halfway counted as right; None if none is."""
     source = sample.input
     if not isinstance(source, torch.Tensor) or not source.is_floating_point():
         return None
