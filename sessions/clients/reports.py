@@ -33,8 +33,10 @@ def read(client: Client, name: str, report: Path) -> Outcome:
         return outcome
     for case in ElementTree.parse(report).iter("testcase"):
         test = f"{case.get('classname', '')}.{case.get('name', '')}"
-        if case.find("failure") is not None or case.find("error") is not None:
-            cause = next((why for what, why in client.misses.items() if re.search(what, test)), "")
+        failure = next((one for word in ("failure", "error") if (one := case.find(word)) is not None), None)
+        if failure is not None:
+            words = f"{test}: {failure.get('message', '')} {failure.text or ''}"
+            cause = next((why for what, why in client.misses.items() if re.search(what, words)), "")
             outcome.failed.setdefault(cause, []).append(test)
         elif (skipped := case.find("skipped")) is None:
             outcome.passed += 1
