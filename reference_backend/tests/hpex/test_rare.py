@@ -1,4 +1,4 @@
-"""Faults that a review found once, and what is right instead."""
+"""Rare inputs and states of `hpex` and its operators: reloads, evaluation, overflow, rows that do not count."""
 
 from __future__ import annotations
 

@@ -223,3 +223,26 @@ def test_what_is_not_there_says_so() -> None:
     with pytest.raises(NotImplementedError, match="weights of its own"):
         te.Linear(2, 2, skip_weight_param_allocation=True)
     assert repr(te.Linear(2, 3)) == "Linear(in_features=2, out_features=3, bias=True)"
+
+
+@pytest.mark.parametrize("module", [te.Linear(16, 16), te.FusedAttention()])
+def test_a_compiled_module_computes_the_same(module: torch.nn.Module) -> None:
+    arguments = [draw(2, 2, 6, 16, seed=place).requires_grad_() for place in range(3)]
+    arguments = arguments[:1] if isinstance(module, te.Linear) else arguments
+    twin = copy.deepcopy(module)
+    # Attention of fp8 is bfloat16 in between, which a graph may leave in float32.
+    rounding = 1e-6 if isinstance(module, te.Linear) else 2.0**-8
+
+    def program(model: torch.nn.Module, *given: torch.Tensor) -> torch.Tensor:
+        with te.fp8_autocast(enabled=True):
+            return model(*given)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(program, backend="hpu_backend")
+    for _ in range(3):
+        results = []
+        for call, model in ((program, module), (compiled, twin)):
+            found = call(model, *arguments)
+            results.append([found, *torch.autograd.grad(found, arguments, draw(*found.shape, seed=9))])
+        for eager, graph in zip(*results, strict=True):
+            assert error(graph, eager) <= rounding

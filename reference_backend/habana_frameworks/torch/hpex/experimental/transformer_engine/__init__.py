@@ -1,6 +1,7 @@
 """Training in fp8: `Linear` and `FusedAttention` compute in it within `fp8_autocast`.
 
 Scales are delayed (Micikevicius et al., 2022): the largest magnitudes of earlier steps give that of a step.
+Under `torch.compile` a module breaks the graph, since its scales are state that its function changes.
 """
 
 from __future__ import annotations

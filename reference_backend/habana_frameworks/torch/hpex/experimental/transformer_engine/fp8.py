@@ -53,8 +53,11 @@ class FP8GlobalStateManager:
 
 
 def in_backward() -> bool:
-    """Say whether a backward pass runs in this thread, in which checkpoints run forward passes again."""
-    return torch._C._current_graph_task_id() != -1
+    """Say whether a backward pass runs in this thread, in which checkpoints run forward passes again.
+
+    Graphs are traced outside of one; what recomputes in them is the compiler's choice, and traced once.
+    """
+    return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
 
 
 def get_default_fp8_recipe() -> DelayedScaling:
