@@ -34,7 +34,11 @@ TESTS = (
     *("-p", "tests.support.scheduling", "tests", "reference_backend/tests"),
 )
 #: Tests of the reference device that lazy mode must pass as well.
-LAZY = ("reference_backend/tests/operators/test_values.py", "reference_backend/tests/hpex")
+LAZY = (
+    "reference_backend/tests/operators",
+    "reference_backend/tests/hpex",
+    "--ignore=reference_backend/tests/operators/test_registration.py",
+)
 #: The tests with a third-party device, a session of their own.
 VENDOR = "tests/vendor"
 #: Files of a run's output folder.

@@ -10,12 +10,11 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from ..settings import mode
 
@@ -92,7 +91,7 @@ def _kernel(operator: Operator, suffix: str = "") -> Callable[..., Any]:
         nonlocal function
         if function is None:
             function = operator.function(suffix)
-        _refuse_host(operator, args, kwargs)
+        _refuse_host(operator, args)  # tensors are never keywords here
         # Autocast chooses dtypes for operators by name, and these have their own rules.
         with torch._C._DisableAutocast():
             if not writes:
@@ -103,16 +102,17 @@ def _kernel(operator: Operator, suffix: str = "") -> Callable[..., Any]:
     return call
 
 
-def _refuse_host(operator: Operator, args: Any, kwargs: Any) -> None:
+def _refuse_host(operator: Operator, args: Iterable[Any]) -> None:
     """Refuse tensors of the host, as the device does; lazy mode takes them."""
-    if mode.is_lazy():
-        return
-    for leaf in pytree.tree_leaves((args, kwargs)):
-        if isinstance(leaf, torch.Tensor) and leaf.device.type == "cpu" and leaf.dim():
-            raise RuntimeError(
-                f"hpu::{operator.name} takes tensors of the device, and one of shape {list(leaf.shape)} is "
-                "on the CPU: move it with .to('hpu')"
-            )
+    for value in args:
+        if isinstance(value, torch.Tensor):
+            if value.is_cpu and value.dim() and not mode.is_lazy():
+                raise RuntimeError(
+                    f"hpu::{operator.name} takes tensors of the device, and one of shape {list(value.shape)} "
+                    "is on the CPU: move it with .to('hpu')"
+                )
+        elif isinstance(value, (list, tuple)):
+            _refuse_host(operator, value)
 
 
 def _with_seed(schema: str) -> str:

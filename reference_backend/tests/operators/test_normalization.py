@@ -1,0 +1,80 @@
+"""Softmax in all forms, and root-mean-square normalisation, by other formulas in float64."""
+
+from __future__ import annotations
+
+import math
+
+import habana_frameworks.torch  # noqa: F401
+import pytest
+import torch
+from torch.nn import functional
+
+from .reference import close, host
+from .samples import E4M3, normal, number
+
+hpu = torch.ops.hpu
+
+
+def test_softmaxes() -> None:
+    x, mask = normal(4, 5, 5), normal(4, 1, 5, seed=2)
+    value = x.cpu().double()
+    close(hpu.scaled_masked_softmax(x, mask, 0.5), functional.softmax(value * 0.5 + mask.cpu(), -1))
+    closed = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    due = functional.softmax((value * 0.5).masked_fill(closed, -math.inf), -1)
+    close(hpu.scaled_triangular_softmax(x, 0.5), due)
+    found, reciprocal, most = hpu.scaled_triangular_softmax_retain(x, 0.5)
+    close(found, due)
+    close(hpu.scaled_triangular_softmax(x, 0.5, reciprocal, most), due)
+    bounds = torch.tensor([[0, 5], [2, 4]])
+    found = hpu.scaled_masked_triangular_softmax(x, bounds.to("hpu"), 0.5, 2, True, 0, None).cpu().double()
+    for batch in range(4):
+        start, end = bounds[batch // 2].tolist()
+        for row in range(5):
+            columns = list(range(start, min(end, row + 1)))
+            due = torch.zeros(5, dtype=torch.float64)
+            if columns:
+                due[columns] = functional.softmax(value[batch, row, columns] * 0.5, -1)
+            close(found[batch, row], due)
+    ragged = hpu.ragged_softmax(x, 1, False, torch.tensor([2, 0, 5, 1], device="hpu")).cpu().double()
+    for batch, count in enumerate((2, 0, 5, 1)):
+        due = torch.zeros(5, 5, dtype=torch.float64)
+        due[:count] = functional.softmax(value[batch, :count], 0)
+        close(ragged[batch], due)
+    low = x.bfloat16()
+    close(hpu.custom_softmax(low, 0), functional.softmax(low.cpu().double(), -1), 1e-2, 1e-3)
+    found = hpu.softmax_fp8(low, -1, 0.5, 16.0, 0.25, x)
+    assert found.dtype == E4M3
+    due = functional.softmax(low.cpu().double() * 0.125 + value, -1)
+    close(found, due * 16, 0.07, 1e-2)
+    close(
+        hpu.softmax_fp8(low, 2, None, None, number(0.25)),
+        functional.softmax(low.cpu().double() * 0.25, -1),
+        1e-2,
+    )
+
+
+def test_masked_rows_have_gradients_without_nan() -> None:
+    x = normal(2, 5, 5).requires_grad_()
+    bounds = torch.tensor([[3, 4]], device="hpu")
+    hpu.scaled_masked_triangular_softmax(x, bounds, 1.0, 2, True, 0).square().sum().backward()
+    assert bool(x.grad.cpu().isfinite().all())
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_rms_norm_and_its_gradients(fast: bool) -> None:
+    x, gamma, grad = normal(2, 3, 8), normal(8, seed=2), normal(2, 3, 8, seed=3)
+    call, back = (
+        (hpu.rms_norm_fast, hpu.rms_norm_fast_backward) if fast else (hpu.rms_norm, hpu.rms_norm_backward)
+    )
+    found, inverse = call(x, gamma, 1e-3)
+    a, b = host(x, gamma)
+    due = functional.rms_norm(a, (8,), b, 1e-3)
+    close(found, due.detach())
+    for got, want in zip(
+        back(grad, x, gamma, inverse, True, 0),
+        torch.autograd.grad(due, (a, b), grad.cpu().double()),
+        strict=True,
+    ):
+        close(got, want)
+    with pytest.raises(RuntimeError, match="bwd_mode is 2"):
+        back(grad, x, gamma, inverse, True, 2)

@@ -1,0 +1,124 @@
+"""Boxes, regions and deformable convolution, by loops over pixels in float64."""
+
+from __future__ import annotations
+
+import math
+
+import habana_frameworks.torch  # noqa: F401
+import numpy
+import pytest
+import torch
+from habana_frameworks.torch.internal.operators import vision
+
+from . import samples
+from .reference import close
+from .samples import normal, whole
+
+hpu = torch.ops.hpu
+
+
+def overlap(a: list[float], b: list[float]) -> float:
+    width = max(0.0, min(a[2], b[2]) - max(a[0], b[0]))
+    height = max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
+    size = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1])
+    return width * height / (size - width * height)
+
+
+def test_suppression_of_boxes() -> None:
+    boxes, scores = samples._boxes()
+    best = sorted(range(9), key=lambda place: -float(scores[place]))
+    kept: list[int] = []
+    for place in best:
+        if all(overlap(boxes[place].tolist(), boxes[other].tolist()) <= 0.2 for other in kept):
+            kept.append(place)
+    found, count, heights = hpu.habana_nms(boxes, scores, 0.2, -1.0)
+    assert count.item() == len(kept) and found.tolist() == kept + [0] * (9 - len(kept))
+    close(heights[: len(kept)], scores.cpu()[kept])
+    classes = whole(9, below=2)
+    kept = []
+    for place in best:
+        rivals = [other for other in kept if int(classes[other]) == int(classes[place])]
+        if all(overlap(boxes[place].tolist(), boxes[other].tolist()) <= 0.2 for other in rivals):
+            kept.append(place)
+    found, count = hpu.batched_nms_eager(boxes, scores, classes, 0.2, 2)
+    assert found.tolist()[: count.item()] == kept
+
+
+def bilinear(plane: numpy.ndarray, y: float, x: float) -> float:
+    height, width = plane.shape
+    if not (-1 <= y <= height and -1 <= x <= width):
+        return 0.0
+    y, x = min(max(y, 0.0), height - 1), min(max(x, 0.0), width - 1)
+    top, left = int(y), int(x)
+    down, right = min(top + 1, height - 1), min(left + 1, width - 1)
+    v, h = y - top, x - left
+    return (1 - v) * ((1 - h) * plane[top, left] + h * plane[top, right]) + v * (
+        (1 - h) * plane[down, left] + h * plane[down, right]
+    )
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize("ratio", [2, -1])
+def test_regions(aligned: bool, ratio: int) -> None:
+    x = normal(2, 1, 8, 8)
+    rois = torch.tensor([[1.0, 1, 5, 6], [-2, 2, 7.5, 9], [3, 3, 3.2, 3.1]], device="hpu")
+    image = torch.tensor([0, 1, 0], dtype=torch.int32, device="hpu")
+    found = hpu.roi_align_fwd(x, rois, image, 2, 3, 0, ratio, 0.5, aligned).cpu().double()
+    for region, (x1, y1, x2, y2) in enumerate(rois.tolist()):
+        half = 0.5 if aligned else 0.0
+        x1, y1, x2, y2 = (value * 0.5 - half for value in (x1, y1, x2, y2))
+        width, height = (x2 - x1, y2 - y1) if aligned else (max(x2 - x1, 1.0), max(y2 - y1, 1.0))
+        plane = x[int(image[region]), 0].cpu().double().numpy()
+        high, wide = height / 2, width / 3
+        rows, columns = (ratio, ratio) if ratio > 0 else (math.ceil(high), math.ceil(wide))
+        for i in range(2):
+            for j in range(3):
+                total = sum(
+                    bilinear(
+                        plane,
+                        y1 + i * high + (r + 0.5) * high / rows,
+                        x1 + j * wide + (c + 0.5) * wide / columns,
+                    )
+                    for r in range(rows)
+                    for c in range(columns)
+                )
+                assert abs(float(found[region, 0, i, j]) - total / max(rows * columns, 1)) < 1e-5
+
+
+def test_deformable_convolution_and_its_gradients() -> None:
+    x, w, bias = normal(2, 4, 6, 5), normal(6, 2, 3, 2, seed=2), normal(6, seed=3)
+    offset, mask = normal(2, 2 * 2 * 6, 3, 4, seed=4), normal(2, 2 * 6, 3, 4, seed=5).sigmoid()
+    numbers = (2, 1, 1, 0, 1, 1, 2, 2, True)
+    found = vision.deform_conv2d(x, w, offset, mask, bias, *numbers)
+    planes, weights = x.cpu().double().numpy(), w.cpu().double().numpy()
+
+    def sample(plane: numpy.ndarray, y: float, c: float) -> float:
+        top, left, total = math.floor(y), math.floor(c), 0.0
+        for r in (top, top + 1):
+            for k in (left, left + 1):
+                if 0 <= r < plane.shape[0] and 0 <= k < plane.shape[1]:
+                    total += (1 - abs(y - r)) * (1 - abs(c - k)) * float(plane[r, k])
+        return total
+
+    due = numpy.zeros((2, 6, 3, 4))
+    moves, shares = (
+        offset.cpu().double().reshape(2, 2, 6, 2, 3, 4),
+        mask.cpu().double().reshape(2, 2, 6, 3, 4),
+    )
+    for n, out, i, j in numpy.ndindex(due.shape):
+        group = out // 3
+        for channel in range(2):
+            c = 2 * group + channel
+            for tap in range(6):
+                dy, dx = moves[n, c // 2, tap, :, i, j].tolist()
+                value = sample(planes[n, c], 2 * i - 1 + tap // 2 + dy, j + tap % 2 + dx)
+                due[n, out, i, j] += (
+                    weights[out, channel, tap // 2, tap % 2] * value * float(shares[n, c // 2, tap, i, j])
+                )
+    close(found, due + bias.cpu().double().numpy().reshape(6, 1, 1))
+    given = [t.cpu().double().requires_grad_() for t in (x, w, offset, mask, bias)]
+    assert torch.autograd.gradcheck(lambda *t: vision.deform_conv2d(*t, *numbers), given, fast_mode=True)
+    grads = vision.deform_conv2d_backward(torch.ones_like(found), x, w, offset, mask, bias, *numbers)
+    wanted = torch.autograd.grad(vision.deform_conv2d(*given, *numbers).sum(), given)
+    for got, want in zip(grads, wanted, strict=True):
+        close(got, want, 1e-4, 1e-4)
