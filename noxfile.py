@@ -295,7 +295,7 @@ def matrix(session: nox.Session) -> None:
 
 @nox.session
 def clients(session: nox.Session) -> None:
-    """Programs of others, unchanged, on the reference device: their own tests; minutes each.
+    """Programs of others, unchanged, on the reference device: their tests; minutes each.
 
     After ``--``: ``--tree NAME=PATH`` for a client that no package index has, ``--client NAME``, ``--page``,
     ``-o DIR``.

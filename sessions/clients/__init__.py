@@ -1,1 +1,1 @@
-"""Programs of others, unchanged, on the reference device: their own tests, and a page of what happened."""
+"""Programs of others, unchanged, on the reference device: their tests, and a page of what happened."""
