@@ -277,12 +277,3 @@ def test_the_bridge_for_hardware_is_refused(run_python, tmp_path):
 def test_another_backend_on_torch_hpu_is_refused(run_python):
     code = f"import types, torch; torch._register_device_module('hpu', types.ModuleType('other')); {IMPORT}"
     assert "ImportError: torch.hpu is taken by" in run_python(code).stderr
-
-
-def test_gpu_migration_is_only_warned_about(run_python):
-    done = run_python(IMPORT, PT_HPU_GPU_MIGRATION="1")
-    assert done.returncode == 0
-    assert (
-        "RuntimeWarning: PT_HPU_GPU_MIGRATION is set and the GPU migration package is not loaded"
-        in done.stderr
-    )

@@ -56,7 +56,7 @@ OBEYED: dict[str, Flag] = {
     ),
     "PT_HPU_MAX_COMPOUND_OP_SYNC": Flag("bool", False, False, "true: and the host waits for it"),
     "PT_HPU_PGM_ENABLE_CACHE": Flag("bool", True, False, "false: each lazy graph is compiled anew"),
-    "PT_HPU_GPU_MIGRATION": Flag("bool", False, False, "load the separate GPU migration package at import"),
+    "PT_HPU_GPU_MIGRATION": Flag("bool", False, False, "map torch.cuda to hpu, see gpu_migration"),
     "PT_HPU_STOCHASTIC_ROUNDING_MODE": Flag(
         "u32", 1, False, "1: stochastic rounding to fp8 makes magnitudes below half of the smallest one zero"
     ),

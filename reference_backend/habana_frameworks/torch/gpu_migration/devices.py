@@ -1,0 +1,29 @@
+"""Names and objects of devices: hpu for cuda."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def mapped(value: Any) -> Any:
+    """Give hpu for a name or device of cuda, with the same index; anything else as it is."""
+    if isinstance(value, str):
+        if value == "cuda" or value.startswith("cuda:"):
+            return "hpu" + value[len("cuda") :]
+    elif isinstance(value, torch.device) and value.type == "cuda":
+        return torch.device("hpu") if value.index is None else torch.device("hpu", value.index)
+    return value
+
+
+def migrating(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that calls the original with hpu for every cuda among its arguments."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return original(*map(mapped, args), **{name: mapped(value) for name, value in kwargs.items()})
+
+    return call

@@ -1,0 +1,81 @@
+"""The page of the documentation about GPU migration.
+
+``python -m habana_frameworks.torch.gpu_migration.page > docs/gpu-migration.md`` writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from .cuda_module import SUBMODULES, counterpart, refused
+from .torch_calls import CONSTRUCTORS, MAPPED, OTHERS
+
+_START = """# GPU migration
+
+`import habana_frameworks.torch.gpu_migration`, or `PT_HPU_GPU_MIGRATION=1` with any import of the device,
+runs a program that was written for `torch.cuda` on hpu, unedited:
+
+```python
+import habana_frameworks.torch.gpu_migration
+import torch
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = torch.nn.Linear(4, 2).to(device)
+with torch.autocast("cuda"):
+    loss = model(torch.ones(3, 4, device="cuda")).sum()
+loss.backward()
+torch.cuda.synchronize()
+print(loss.device)
+```
+
+`torch.device("cuda")` itself stays a device of cuda, so that `device.type == "cuda"` holds as the program
+expects. A tensor that is made with it is on hpu: `tensor.is_cuda` is true, and `tensor.device` is `hpu:0`.
+Code in C++ that names cuda is not migrated. Autocast without a dtype is bfloat16, as hpu has it."""
+
+
+def page() -> Iterator[str]:
+    """Yield the lines of the page."""
+    yield _START
+    names = sorted(torch.cuda.__all__)
+    yield ""
+    yield "## torch.cuda"
+    yield ""
+    yield "These are the ones of `torch.hpu`, or do the same by other means:"
+    yield ""
+    yield ", ".join(f"`torch.cuda.{name}`" for name in names if counterpart(name) is not None) + "."
+    yield ""
+    yield (
+        "These raise one sentence, as hpu has no counterpart, and so do the functions of "
+        + ", ".join(f"`torch.cuda.{part}`" for part in SUBMODULES)
+        + " that are not listed above:"
+    )
+    yield ""
+    yield ", ".join(f"`torch.cuda.{name}`" for name in names if refused(name)) + "."
+    yield ""
+    rest = [n for n in names if counterpart(n) is None and not refused(n)]
+    yield "Classes and submodules stay torch's: " + ", ".join(f"`torch.cuda.{name}`" for name in rest) + "."
+    yield ""
+    yield "## Functions of torch that take a device"
+    yield ""
+    yield "They take hpu if an argument is a name or a device of cuda:"
+    yield ""
+    made = sorted(f"{module.__name__}.{name}" for module, name in CONSTRUCTORS)
+    yield ", ".join(f"`{name}`" for name in made) + "."
+    yield ""
+    yield "| of | functions |"
+    yield "|---|---|"
+    for owner, functions in MAPPED.items():
+        yield f"| `{owner}` | " + ", ".join(f"`{owner}.{name}`" for name in sorted(functions)) + " |"
+    yield ""
+    yield "## Others"
+    yield ""
+    yield "| name | on hpu |"
+    yield "|---|---|"
+    for names_of, meaning in OTHERS.items():
+        yield f"| `{names_of}` | {meaning} |"
+
+
+if __name__ == "__main__":
+    print("\n".join(page()))

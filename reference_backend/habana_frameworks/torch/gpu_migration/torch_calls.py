@@ -1,0 +1,207 @@
+"""Functions of torch that take a device: hpu where the program says cuda."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+from habana_frameworks.torch.internal.patches.replacing import replace
+
+import torch
+import torch.distributed
+import torch.distributed.device_mesh
+import torch.nested
+import torch.utils._device
+from torch.nn.utils.rnn import PackedSequence
+
+from .devices import mapped, migrating
+
+_METHODS = (
+    "to", "pin_memory", "is_pinned", "new_empty", "new_empty_strided", "new_full", "new_ones", "new_tensor",
+    "new_zeros",
+)  # fmt: skip
+_LIKE = ("empty_like", "full_like", "ones_like", "rand_like", "randint_like", "randn_like", "zeros_like")
+_AUTOCAST = ("get_autocast_dtype", "set_autocast_dtype", "set_autocast_enabled")
+#: Owner, as a path from torch, and names of the functions whose arguments are mapped.
+MAPPED: dict[str, tuple[str, ...]] = {
+    "torch": (*_LIKE, *_AUTOCAST, "get_device_module", "set_default_device"),
+    "torch.Tensor": _METHODS,
+    "torch.nn.Module": ("to", "to_empty"),
+    "torch.nn.utils.rnn.PackedSequence": ("to",),
+    "torch.amp.autocast": ("__init__",),
+    "torch.amp.GradScaler": ("__init__",),
+    "torch.amp": ("custom_fwd", "custom_bwd"),
+    "torch.random": ("fork_rng",),
+    "torch.utils.data.DataLoader": ("__init__",),
+    "torch.distributed.device_mesh": ("init_device_mesh",),
+    "torch.distributed.device_mesh.DeviceMesh": ("__init__",),
+}
+#: Functions that are replaced for another reason than a device among their arguments, and by which.
+OTHERS = {
+    "torch.Tensor.cuda": "Tensor.hpu",
+    "torch.Tensor.is_cuda": "true for tensors on hpu",
+    "torch.nn.Module.cuda": "Module.hpu",
+    "torch.nn.utils.rnn.PackedSequence.cuda": "PackedSequence.hpu",
+    "torch.Generator": "a generator of hpu for cuda",
+    "torch.get_autocast_gpu_dtype, torch.set_autocast_gpu_dtype": "autocast's dtype on hpu",
+    "torch.is_autocast_enabled": "autocast on hpu, for cuda and by default",
+    "torch.load": "map_location of cuda, and tensors that were saved on cuda, give tensors on hpu",
+    "torch.set_default_tensor_type": "torch.cuda.FloatTensor and the like give the type of hpu",
+    "torch.compile": "hpu_backend for inductor, the default",
+    "torch.distributed.init_process_group, new_group": "hccl for nccl",
+    "torch.distributed.is_nccl_available": "true",
+    "torch.nn.DataParallel": "an error: a process has one hpu, so use DistributedDataParallel",
+}
+
+
+def _constructors() -> Iterator[tuple[ModuleType, str]]:
+    known = torch.utils._device._device_constructors()
+    for module in (torch, torch.fft, torch.nested):
+        for name, value in list(vars(module).items()):
+            if callable(value) and getattr(value, "__hash__", None) and value in known:
+                yield module, name
+
+
+#: The functions that make tensors on a device, as torch lists them, by module and name.
+CONSTRUCTORS = tuple(_constructors())
+_replaced = False
+
+
+def replace_functions() -> None:
+    """Replace the functions of `MAPPED`, `CONSTRUCTORS` and `OTHERS`, once."""
+    global _replaced
+    if _replaced:
+        return
+    _replaced = True
+    for module, name in CONSTRUCTORS:
+        replace(module, name, migrating)
+    for path, names in MAPPED.items():
+        for name in names:
+            replace(_found(path), name, migrating)
+    for owner in (torch.Tensor, torch.nn.Module, PackedSequence):
+        owner.cuda = _moving
+    torch.Tensor.is_cuda = property(lambda tensor: tensor.device.type == "hpu")
+    PackedSequence.is_cuda = property(lambda packed: packed.data.device.type == "hpu")
+    torch.Generator = _Generator
+    torch.get_autocast_gpu_dtype = functools.partial(torch.get_autocast_dtype, "hpu")
+    torch.set_autocast_gpu_dtype = functools.partial(torch.set_autocast_dtype, "hpu")
+    torch.serialization.register_package(9, lambda storage: None, _restored)
+    for owner, name, make in (
+        (torch, "load", _loading),
+        (torch, "set_default_tensor_type", _setting_type),
+        (torch, "compile", _compiling),
+        (torch, "is_autocast_enabled", _asking_hpu),
+        (torch.distributed, "init_process_group", _with_hccl),
+        (torch.distributed, "new_group", _with_hccl),
+        (torch.nn.DataParallel, "__init__", _refusing_replicas),
+    ):
+        replace(owner, name, make)
+    torch.distributed.is_nccl_available = lambda: True
+
+
+def _found(path: str) -> Any:
+    return functools.reduce(getattr, path.split(".")[1:], torch)
+
+
+def _moving(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Copy, or move, to hpu."""
+    return self.hpu(mapped(device), *args, **kwargs)
+
+
+class _AnyGenerator(type(torch._C.Generator)):  # type: ignore[misc]
+    """Makes every generator an instance of the class that programs find as ``torch.Generator``."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, torch._C.Generator)
+
+
+class _Generator(torch._C.Generator, metaclass=_AnyGenerator):
+    """A generator; one for cuda is one for hpu."""
+
+    def __new__(cls, device: Any = "cpu") -> Any:
+        return super().__new__(cls, device=mapped(device))
+
+
+def _restored(storage: Any, location: str) -> Any:
+    """Put a storage that was saved on cuda on hpu; None for any other."""
+    return storage.to(device=torch.device("hpu")) if location.startswith("cuda") else None
+
+
+def _loading(original: Callable[..., Any]) -> Callable[..., Any]:
+    def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(map_location, dict):
+            places = {source: mapped(target) for source, target in map_location.items()}
+            # A file that was written after the migration has hpu for what the program knows as cuda.
+            map_location = {mapped(source): target for source, target in places.items()} | places
+        return original(f, mapped(map_location), *args, **kwargs)
+
+    return load
+
+
+def _setting_type(original: Callable[..., Any]) -> Callable[..., Any]:
+    def set_default_tensor_type(kind: Any) -> None:
+        name = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__name__}"
+        if not name.startswith(("torch.cuda.", "torch.hpu.", "habana_frameworks.")):
+            original(kind)
+            return
+        dtype = getattr(torch, _DTYPES.get(name.rpartition(".")[2], ""), None)
+        if dtype is None:
+            raise TypeError(f"{name} is no type of floating-point tensors: use torch.set_default_dtype")
+        torch.set_default_dtype(dtype)
+        torch.set_default_device("hpu")
+
+    return set_default_tensor_type
+
+
+_DTYPES = {
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+    "HalfTensor": "float16",
+    "BFloat16Tensor": "bfloat16",
+}
+
+
+def _compiling(original: Callable[..., Any]) -> Callable[..., Any]:
+    def compile(model: Any = None, **kwargs: Any) -> Any:
+        if kwargs.get("backend", "inductor") == "inductor":
+            # Inductor's modes and options mean nothing to the backend.
+            kwargs = {k: v for k, v in kwargs.items() if k not in ("mode", "options")}
+            kwargs["backend"] = "hpu_backend"
+        return original(model, **kwargs)
+
+    return compile
+
+
+def _asking_hpu(original: Callable[..., Any]) -> Callable[..., Any]:
+    def is_autocast_enabled(device_type: str = "hpu") -> bool:
+        return original(mapped(device_type))
+
+    return is_autocast_enabled
+
+
+def _with_hccl(original: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values = [_hccl(one) for one in args]
+        return original(*values, **{name: _hccl(mapped(value)) for name, value in kwargs.items()})
+
+    return call
+
+
+def _hccl(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if value.lower() == "nccl":
+        return "hccl"
+    return value.replace("cuda:nccl", "hpu:hccl")
+
+
+def _refusing_replicas(original: Callable[..., Any]) -> Callable[..., Any]:
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError(
+            "torch.nn.DataParallel needs several devices in one process, which has one hpu: "
+            "use torch.nn.parallel.DistributedDataParallel, with a process for each"
+        )
+
+    return init

@@ -1,0 +1,142 @@
+"""GPU migration: programs for torch.cuda run on hpu."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+DIGITS = (Path(__file__).parent / "digits.py").read_text()
+LOADED = "import habana_frameworks.torch\n"
+MIGRATED = "import habana_frameworks.torch.gpu_migration, torch\n"
+
+
+def losses(text: str) -> list[float]:
+    return [float(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("compiled", ["", "1"])
+def test_a_program_for_cuda_runs_unedited(output_of, compiled: str) -> None:
+    found = losses(output_of(LOADED + DIGITS, PT_HPU_GPU_MIGRATION="1", DIGITS_COMPILE=compiled))
+    assert len(found) == 10
+    assert found[-1] < found[0] / 2
+
+
+def test_the_switch_and_the_import_do_the_same(output_of) -> None:
+    switched = output_of(LOADED + DIGITS, PT_HPU_GPU_MIGRATION="1")
+    imported = output_of(MIGRATED + DIGITS)
+    assert losses(switched) == pytest.approx(losses(imported), rel=1e-3)
+
+
+def test_nothing_changes_without_it(output_of) -> None:
+    assert output_of("import torch, habana_frameworks.torch; print(torch.cuda.is_available())") == "False"
+
+
+CALLS = {
+    "torch.zeros(2, device='cuda')": "hpu:0",
+    "torch.zeros(2, device=torch.device('cuda', 0))": "hpu:0",
+    "torch.tensor([1.0]).cuda()": "hpu:0",
+    "torch.tensor([1.0]).cuda(0)": "hpu:0",
+    "torch.tensor([1.0]).to(torch.device('cuda'))": "hpu:0",
+    "torch.tensor([1.0]).to('cuda', torch.float16)": "hpu:0",
+    "torch.ones(2).new_zeros(3, device='cuda')": "hpu:0",
+    "torch.empty_like(torch.ones(2), device='cuda')": "hpu:0",
+    "torch.randn(2, device='cuda', generator=torch.Generator(device='cuda').manual_seed(1))": "hpu:0",
+    "torch.nn.Linear(2, 2, device='cuda').weight": "hpu:0",
+    "torch.nn.Linear(2, 2).cuda().weight": "hpu:0",
+    "torch.nn.Linear(2, 2, device='meta').to_empty(device='cuda').weight": "hpu:0",
+    "torch.cuda.FloatTensor([1.0])": "hpu:0",
+    "torch.fft.fftfreq(4, device='cuda')": "hpu:0",
+    "torch.zeros(2, device='cpu')": "cpu",
+    "torch.ones(2).to('cpu')": "cpu",
+    "torch.ones(2).to(torch.float64)": "cpu",
+}
+
+
+def test_calls_that_take_a_device_give_tensors_on_hpu(output_of) -> None:
+    code = MIGRATED + "".join(f"print(({call}).device)\n" for call in CALLS)
+    assert output_of(code).splitlines() == list(CALLS.values())
+
+
+def test_generators_keep_their_class(output_of) -> None:
+    code = (
+        "g = torch.Generator('cuda'); print(g.device, isinstance(g, torch.Generator))\n"
+        "print(isinstance(torch.default_generator, torch.Generator), isinstance(1, torch.Generator))\n"
+    )
+    assert output_of(MIGRATED + code).split() == ["hpu:0", "True", "True", "False"]
+
+
+def test_what_was_saved_on_cuda_is_loaded_on_hpu(output_of) -> None:
+    # A file that was saved on cuda says so in its pickle; this writes one without the hardware.
+    code = """
+import io, torch.serialization as s
+tag = s.location_tag
+s.location_tag = lambda storage: "cuda:0"
+file = io.BytesIO()
+torch.save({"x": torch.arange(3.0)}, file)
+s.location_tag = tag
+for where in (None, "cuda", {"cuda:0": "cuda:0"}, {"cuda:0": "cpu"}, "cpu"):
+    file.seek(0)
+    x = torch.load(file, map_location=where)["x"]
+    print(x.device, x.tolist() == [0, 1, 2])
+"""
+    expected = ["hpu:0 True"] * 3 + ["cpu True"] * 2
+    assert output_of(MIGRATED + code).splitlines() == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("torch.cuda.cudart()", "torch.cuda.cudart has no counterpart on hpu"),
+        ("torch.cuda.nvtx.range_push('x')", "torch.cuda.nvtx.range_push has no counterpart on hpu"),
+        ("torch.nn.DataParallel(torch.nn.Linear(1, 1))", "DistributedDataParallel"),
+    ],
+)
+def test_the_rest_raises_one_sentence(run_python, call: str, words: str) -> None:
+    done = run_python(MIGRATED + call)
+    assert done.returncode == 1
+    assert words in done.stderr.strip().splitlines()[-1]
+
+
+def test_nccl_is_hccl(output_of) -> None:
+    code = """
+import torch.distributed as dist
+dist.init_process_group("nccl", init_method="tcp://127.0.0.1:0", rank=0, world_size=1)
+x = torch.ones(2, device="cuda")
+dist.all_reduce(x)
+print(dist.get_backend(), x.tolist(), dist.is_nccl_available())
+mesh = dist.init_device_mesh("cuda", (1,))
+print(mesh.device_type)
+dist.destroy_process_group()
+"""
+    assert output_of(MIGRATED + code, HLS_MODULE_ID="0").splitlines() == ["hccl [1.0, 1.0] True", "hpu"]
+
+
+def test_autocast_of_cuda_is_that_of_hpu(output_of) -> None:
+    code = """
+x = torch.ones(2, 2, device="cuda")
+with torch.autocast("cuda"):
+    print((x @ x).dtype, torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype())
+with torch.cuda.amp.autocast(dtype=torch.float16):
+    print((x @ x).dtype)
+print(torch.is_autocast_enabled("cuda"))
+"""
+    assert output_of(MIGRATED + code).split() == [
+        "torch.bfloat16", "True", "torch.bfloat16", "torch.float16", "False",
+    ]  # fmt: skip
+
+
+def test_a_second_import_changes_nothing(output_of) -> None:
+    code = """
+before = torch.zeros, torch.cuda.synchronize
+import importlib
+importlib.reload(habana_frameworks.torch.gpu_migration)
+print(before == (torch.zeros, torch.cuda.synchronize))
+"""
+    assert output_of(MIGRATED + code) == "True"
+
+
+def test_the_page_is_current(output_of) -> None:
+    page = Path(__file__).parents[3] / "docs" / "gpu-migration.md"
+    code = "from habana_frameworks.torch.gpu_migration.page import page; print(*page(), sep='\\n')"
+    assert output_of(code) + "\n" == page.read_text()
