@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.oracle.promises import conversions, factorisations, orders, rounding
+from conformance.oracle.promises import conversions, counts, factorisations, orders, rounding
 from conformance.oracle.promises.claims import Promise
 
 PROMISES: dict[str, Promise] = {
@@ -41,6 +41,7 @@ PROMISES: dict[str, Promise] = {
     "short": conversions.to_integer,
     "int": conversions.to_integer,
     "long": conversions.to_integer,
+    "histc": counts.histc,
     "round.decimals_3": rounding.decimals,
     "round.decimals_neg_3": rounding.decimals,
 }

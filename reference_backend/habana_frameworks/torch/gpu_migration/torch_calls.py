@@ -1,4 +1,4 @@
-"""Functions of torch that take a device: hpu where the program says cuda."""
+"""Functions of torch that take a device: hpu when the program says cuda."""
 
 from __future__ import annotations
 

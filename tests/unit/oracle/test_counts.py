@@ -1,0 +1,38 @@
+"""Counts in a dtype that cannot hold them: free from the limit to the exact count, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conformance.oracle.promises import counts
+from conformance.samples.operators import Sample
+
+# 600 elements in the first of two bins, 100 in the second; bfloat16 counts to 256.
+VALUES = torch.tensor([0.25] * 600 + [0.75] * 100, dtype=torch.bfloat16)
+SAMPLE = Sample(0, VALUES, args=(2,), kwargs={"min": 0, "max": 1})
+DUE = torch.tensor([256.0, 100.0], dtype=torch.bfloat16)
+
+
+@pytest.mark.parametrize(
+    ("found", "right"),
+    [
+        ([256, 100], True),
+        ([512, 100], True),
+        ([600, 100], True),
+        ([600, 99], False),
+        ([255, 100], None),
+        ([1200, 100], None),
+    ],
+)
+def test_a_count_that_the_dtype_cannot_hold(found: list[int], right: bool | None) -> None:
+    """None: nothing is claimed, and the bins are compared as usual."""
+    claims = counts.histc(torch.tensor(found, dtype=torch.bfloat16), DUE, SAMPLE)
+    held = None if claims is None else all(torch.equal(one.actual, one.expected) for one in claims)
+    assert held is right
+
+
+def test_few_elements_are_counted_exactly() -> None:
+    few = Sample(0, VALUES[:100], args=(2,), kwargs={"min": 0, "max": 1})
+    due = torch.tensor([100.0, 0.0], dtype=torch.bfloat16)
+    assert counts.histc(due - 1, due, few) is None
