@@ -8,6 +8,7 @@
 #include "dispatch/fallback.h"
 #include "dispatch/kernel_table.h"
 #include "kernels/host_call.h"
+#include "kernels/profile.h"
 #include "memory/allocator.h"
 #include "memory/detour.h"
 #include "runtime/device.h"
@@ -115,6 +116,10 @@ PYBIND11_MODULE(_C, m) {
   m.def("set_fallback_policy", &dispatch::set_fallback_policy);
   m.def("set_autocast_lists", &dispatch::register_autocast, py::arg("lower"), py::arg("fp32"));
   m.def("autocast_lists", &dispatch::autocast_lists);
+  m.def("is_profiled", &kernels::is_profiled, "Say whether HPU_REFERENCE_PROFILE is set.");
+  m.def("largest_e4m3", &kernels::largest_e4m3);
+  m.def("set_wide_integers", &kernels::set_wide_integers);
+  m.def("set_range_check", &kernels::set_range_check);
   m.def("set_sync_debug_mode", &runtime::set_sync_debug_mode);
   m.def("get_sync_debug_mode", &runtime::is_sync_debug_mode);
   bindings::bind_engine(m);

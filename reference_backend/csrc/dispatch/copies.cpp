@@ -13,6 +13,7 @@
 #include "graph/recording.h"
 #include "kernels/host_call.h"
 #include "kernels/operator_plan.h"
+#include "kernels/profile.h"
 #include "memory/allocator.h"
 #include "memory/footprint.h"
 #include "memory/pinned.h"
@@ -43,6 +44,9 @@ void copy_now(at::Tensor& self, const at::Tensor& source, bool non_blocking, boo
   const at::Tensor from = call.host(source, kernels::Access::Read, kName);
   at::Tensor to = kernels::is_device_tensor(self) ? call.host(self, kernels::Access::Write, kName) : self;
   at::_ops::copy_::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), to, from, non_blocking);
+  if (C10_UNLIKELY(kernels::is_profiled()) && kernels::is_device_tensor(self)) {
+    kernels::narrow(to);
+  }
 }
 
 bool is_pinned_cpu(const at::Tensor& tensor) {
@@ -142,7 +146,7 @@ void copy_attentively(at::Tensor& self, const at::Tensor& source, bool non_block
 
 // Either side may be a CPU tensor: both are host views or host tensors to the CPU's copy, which converts
 // dtypes, resolves conj and neg bits and broadcasts.
-at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
+at::Tensor& copy_any(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 21;
   const bool attention = runtime::needs_attention() || non_blocking || self.numel() >= kLarge;
   if (C10_LIKELY(!attention)) {
@@ -155,6 +159,13 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking)
     copy_attentively(self, source, non_blocking);
   }
   return self;
+}
+
+at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
+  if (C10_UNLIKELY(kernels::is_profiled())) {
+    return copy_any(self, kernels::narrowed_source(self, source), non_blocking);
+  }
+  return copy_any(self, source, non_blocking);
 }
 
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& destination, bool non_blocking) {

@@ -11,6 +11,7 @@
 #include "dispatch/boxed_kernel.h"
 #include "dispatch/fallback.h"
 #include "dispatch/unboxed_kernels.h"
+#include "kernels/profile.h"
 
 namespace hpu_reference::dispatch {
 
@@ -83,7 +84,26 @@ c10::KernelFunction fallback_kernel(const c10::OperatorHandle& op) {
   return c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<FallbackKernel>(op));
 }
 
+// gelu by tanh, as hardware computes it, for callers that ask for another.
+class TanhKernel final : public c10::OperatorKernel {
+ public:
+  TanhKernel(const c10::OperatorHandle& op, c10::DispatchKey host)
+      : kernel_(op, host), position_(*op.schema().argumentIndexWithName("approximate")) {
+  }
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) const {
+    (*stack)[stack->size() - kernel_.plan().arguments + static_cast<std::size_t>(position_)] = "tanh";
+    kernel_(op, keys, stack);
+  }
+
+ private:
+  BoxedKernel kernel_;
+  int position_;
+};
+
 c10::KernelFunction host_kernel(const c10::OperatorHandle& op, c10::DispatchKey host) {
+  if (kernels::is_profiled() && op.schema().argumentIndexWithName("approximate").has_value()) {
+    return c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<TanhKernel>(op, host));
+  }
   if (host == c10::DispatchKey::CPU) {
     if (auto kernel = unboxed_kernel(op)) {
       return *std::move(kernel);

@@ -13,6 +13,7 @@
 #include <torch/library.h>
 
 #include "kernels/host_call.h"
+#include "kernels/profile.h"
 #include "memory/allocator.h"
 #include "memory/host_storage.h"
 #include "runtime/device.h"
@@ -32,7 +33,18 @@ at::ScalarType checked_options(std::optional<at::ScalarType> dtype,
   if (device.has_value()) {
     runtime::checked_index(device->index());
   }
-  return c10::dtype_or_default(dtype);
+  const at::ScalarType type = c10::dtype_or_default(dtype);
+  if (C10_UNLIKELY(kernels::is_profiled())) {
+    kernels::check_dtype(type);
+  }
+  return type;
+}
+
+at::Tensor view_as_complex(const at::Tensor& self) {
+  if (C10_UNLIKELY(kernels::is_profiled())) {
+    kernels::check_dtype(at::kComplexFloat);
+  }
+  return at::native::view_as_complex(self);
 }
 
 at::Tensor filled_if_deterministic(at::TensorBase&& made) {
@@ -130,7 +142,7 @@ TORCH_LIBRARY_IMPL(aten, HPU, m) {
   m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
   m.impl("unfold", TORCH_FN(at::native::unfold));
   m.impl("view_as_real", TORCH_FN(at::native::view_as_real));
-  m.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
+  m.impl("view_as_complex", view_as_complex);
   m.impl("is_set_to", TORCH_FN(at::native::is_set_to));
   m.impl("set_.source_Storage_storage_offset", set_storage_offset);
   m.impl("set_.source_Storage", set_storage);

@@ -11,6 +11,7 @@
 #include "kernels/host_call.h"
 #include "kernels/host_tensors.h"
 #include "kernels/operator_plan.h"
+#include "kernels/profile.h"
 #include "memory/allocator.h"
 #include "memory/detour.h"
 #include "memory/host_storage.h"
@@ -181,6 +182,9 @@ void Call::run(std::uint64_t with_seed, const c10::IValue* with_lifted) const {
     op.redispatchBoxed(key, &values);
   }
   plan->executed.fetch_add(1, std::memory_order_relaxed);
+  if (C10_UNLIKELY(kernels::is_profiled())) {
+    kernels::narrow_results(*plan, arguments, values.data() + values.size() - plan->returns);
+  }
   std::size_t index = 0;
   for (std::size_t i = values.size() - plan->returns; i < values.size(); i++) {
     if (values[i].isTensor()) {

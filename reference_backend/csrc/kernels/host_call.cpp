@@ -7,6 +7,7 @@
 
 #include "kernels/extended_layouts.h"
 #include "kernels/host_tensors.h"
+#include "kernels/profile.h"
 #include "kernels/tensor_access.h"
 #include "memory/allocator.h"
 #include "memory/footprint.h"
@@ -285,6 +286,13 @@ at::Tensor HostCall::device(at::Tensor&& result, std::size_t holders) {
       "a result of layout ",
       result.layout(),
       " cannot live on the hpu device; use a strided tensor, or the CPU for this operator");
+  if (C10_UNLIKELY(is_profiled())) {
+    check_dtype(result.scalar_type());
+    const StoragePair* pair = find_host_storage(impl->unsafe_storage().unsafeGetStorageImpl());
+    if (pair == nullptr || !pair->argument) {
+      narrow(result);
+    }
+  }
   const bool kept_by_others = result.use_count() > holders || impl->unsafe_storage().use_count() > 1;
   if (result.use_count() != 1) {
     auto copy = c10::make_intrusive<c10::TensorImpl>(
@@ -364,6 +372,13 @@ void HostCall::release_arguments() {
 
 void HostCall::finish() {
   finished_ = true;
+  if (C10_UNLIKELY(is_profiled())) {
+    for (const auto& pair : tensors_) {
+      if (pair.written) {
+        narrow(pair.host);
+      }
+    }
+  }
   write_back_all(/*failed=*/false);
 }
 

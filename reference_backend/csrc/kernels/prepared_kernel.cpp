@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "kernels/prepared_table.h"
+#include "kernels/profile.h"
 
 namespace hpu_reference::kernels {
 
@@ -36,7 +37,7 @@ PrepareFunction find(const OperatorPlan& plan) {
 }  // namespace
 
 bool can_prepare(const OperatorPlan& plan) {
-  return find(plan) != nullptr;
+  return !is_profiled() && find(plan) != nullptr;
 }
 
 std::unique_ptr<PreparedKernel> prepare_kernel(const OperatorPlan& plan,
@@ -44,7 +45,7 @@ std::unique_ptr<PreparedKernel> prepare_kernel(const OperatorPlan& plan,
                                                const std::vector<bool>& constant,
                                                const at::Tensor& result) {
   const PrepareFunction function = find(plan);
-  if (function == nullptr || !is_simple(result) || !result.is_non_overlapping_and_dense()) {
+  if (is_profiled() || function == nullptr || !is_simple(result) || !result.is_non_overlapping_and_dense()) {
     return nullptr;
   }
   for (const c10::IValue& argument : arguments) {

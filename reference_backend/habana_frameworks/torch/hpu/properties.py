@@ -1,7 +1,8 @@
 """Properties of the device: its name, its size, its driver.
 
 The reference device is simulated, so its name can be chosen: ``HPU_REFERENCE_DEVICE_NAME`` may be GAUDI,
-GAUDI2 (the default) or GAUDI3. Programs branch on the name; the numbers below only fill the fields.
+GAUDI2 (the default) or GAUDI3; a profile (`settings.profile`) brings its own. Programs branch on the name;
+the numbers below only fill the fields.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import warnings
 from typing import Any, NamedTuple
 
 from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal.settings import profile
 from habana_frameworks.torch.internal.settings.modules import own_module, visible_modules
 from habana_frameworks.torch.version import __version__
 
@@ -46,7 +48,8 @@ def simulated_name() -> str:
     Raises:
         ValueError: the variable has another name than those above.
     """
-    name = os.environ.get("HPU_REFERENCE_DEVICE_NAME", "").strip().upper() or "GAUDI2"
+    named = os.environ.get("HPU_REFERENCE_DEVICE_NAME", "").strip() or profile.name()
+    name = named.upper() or "GAUDI2"
     if name not in _MODELS:
         raise ValueError(
             f"HPU_REFERENCE_DEVICE_NAME={os.environ['HPU_REFERENCE_DEVICE_NAME']!r} is no device that can be "

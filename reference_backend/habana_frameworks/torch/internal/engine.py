@@ -16,6 +16,7 @@ from types import ModuleType
 
 from . import graph_dumps
 from .fusion import cache_config
+from .settings import bridge_config, profile
 from .settings.environment import read
 
 
@@ -38,6 +39,9 @@ def start(core: ModuleType, lazy_mode: int) -> None:
     core.recipe_cache_set_enabled(bool(read("PT_HPU_PGM_ENABLE_CACHE", "bool", True)))
     core.set_record_lines(bool(read("HPU_REFERENCE_RECORD_LINES", "bool", False)))
     core.set_queue_all(*_queue_all())
+    profile.name()  # reports a bad one
+    bridge_config.follow("PT_ENABLE_INT64_SUPPORT", core.set_wide_integers)
+    core.set_range_check(bool(read("PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK", "bool", True)))
     cache_config.from_environment()  # reports a bad value now, not when the first graph is hot
     if lazy_mode:
         _start_lazy(core, lazy_mode)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from habana_frameworks.torch import _C
 
@@ -13,5 +14,5 @@ def get_lib_dir() -> str:
 
 
 def get_include_dir() -> str:
-    """Folder of the C++ headers."""
-    return os.path.join(get_lib_dir(), "include")
+    """Folder of the C++ headers: ``hpu_custom_op_pt2.h``."""
+    return str(Path(__file__).parents[1] / "include")

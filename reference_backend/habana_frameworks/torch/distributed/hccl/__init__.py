@@ -7,9 +7,11 @@ Importing this registers the backend with `torch.distributed` and reads the rank
 from __future__ import annotations
 
 from .backend import register
+from .emulated import let_ranks_start_alone
 from .launch import initialize_distributed_hpu
 
 register()
+let_ranks_start_alone()
 initialize_distributed_hpu()
 
 __all__ = ["initialize_distributed_hpu"]

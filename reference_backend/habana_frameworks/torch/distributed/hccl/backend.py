@@ -10,6 +10,8 @@ from habana_frameworks.torch.internal.settings.environment import read
 
 import torch.distributed as dist
 
+from .emulated import answer_for_peers, is_emulated, transport
+
 NAME = "hccl"
 
 #: Backends by the ranks and the timeout of their group, as long as the world of these groups exists.
@@ -41,6 +43,11 @@ def create(options: Any, backend_options: Any = None) -> dist.Backend:
 
 
 def _connected(options: Any) -> dist.Backend:
+    if is_emulated():
+        group = dist.PrefixStore(NAME, options.store)
+        answer_for_peers(group, options.group_rank, options.group_size)
+        alone = transport(options.group_rank, options.group_size)
+        return _C.create_hccl(alone, group, options.group_rank, options.group_size, options.timeout)
     # Keys of gloo's own meeting beside those of the roll call.
     store = dist.PrefixStore("gloo", options.store)
     gloo = dist.ProcessGroupGloo(store, options.group_rank, options.group_size, timeout=options.timeout)

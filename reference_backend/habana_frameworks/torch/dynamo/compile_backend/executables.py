@@ -1,10 +1,15 @@
-"""The choice of the form of recipes: fused if there is a C++ compiler, else interpreted; or no recipes."""
+"""The choice of the form of recipes: fused if there is a C++ compiler, else interpreted; or no recipes.
+
+With a profile of hardware graphs are interpreted, as its limits hold for each operator's result.
+"""
 
 from __future__ import annotations
 
 import functools
 import warnings
 from typing import Any
+
+from habana_frameworks.torch.internal.settings import profile
 
 from .passes import MAKING_RECIPES, is_disabled
 
@@ -17,13 +22,19 @@ def choose(settings: dict[str, Any], is_dynamic: bool) -> str:
         is_dynamic: the graph has symbolic sizes.
 
     Raises:
-        RuntimeError: the options require fused recipes and there is no C++ compiler.
+        RuntimeError: the options require fused recipes and there is no C++ compiler, or a profile.
     """
     if not settings["use_compiled_recipes"] or (is_dynamic and settings["fallback_dynamic_to_eager"]):
         return "calls"
     if any(map(is_disabled, MAKING_RECIPES)):
         return "calls"
     executable = str(settings["executable"])
+    if profile.name():
+        if executable == "fused":
+            raise RuntimeError(
+                "executable='fused' has no limits of a profile: use 'auto', or unset HPU_REFERENCE_PROFILE"
+            )
+        return "interpreted"
     if executable == "interpreted":
         return executable
     reason = _why_no_compiler()

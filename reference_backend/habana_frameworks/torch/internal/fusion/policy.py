@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from ..settings import profile
 from ..settings.environment import read
 
 log = logging.getLogger(__name__)
@@ -26,7 +27,12 @@ _NEVER = 1 << 62
 
 
 def hot_after() -> int:
-    """Number of runs after which a graph is compiled; 0 for never, the default on torch before 2.13."""
+    """Number of runs after which a graph is compiled; 0 for never, the default on torch before 2.13.
+
+    Never with a profile of hardware either: its limits hold for each operator's result.
+    """
+    if profile.name():
+        return 0
     return int(read("HPU_REFERENCE_FUSE_AFTER", "u32", 32 if _trusted() else 0))
 
 

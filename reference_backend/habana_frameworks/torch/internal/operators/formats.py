@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from habana_frameworks.torch import _C
+
 import torch
 
 from ..settings import bridge_config
@@ -29,6 +31,8 @@ def wide(tensor: torch.Tensor) -> torch.Tensor:
 
 def largest(dtype: torch.dtype) -> float:
     """Largest finite number of an fp8 dtype on this device."""
+    if dtype == E4M3:
+        return float(_C.largest_e4m3())
     return float(torch.finfo(dtype).max)
 
 

@@ -18,6 +18,7 @@ from .flag_table import FLAGS, OBEYED
 _PUBLIC_NAME = "habana_frameworks.torch.internal.bridge_config"
 
 _values: dict[str, Value] = {}
+_listeners: dict[str, Callable[[Any], None]] = {}
 
 
 def value_of(name: str) -> Value:
@@ -51,6 +52,14 @@ def assign(name: str, value: Any) -> None:
         ValueError: the flag's kind does not accept the value.
     """
     _values[name] = parse(name, FLAGS[name].kind, str(value))
+    if name in _listeners:
+        _listeners[name](_values[name])
+
+
+def follow(name: str, listener: Callable[[Any], None]) -> None:
+    """Call `listener` with the value of the flag `name` now, and whenever it is set."""
+    _listeners[name] = listener
+    listener(value_of(name))
 
 
 @contextlib.contextmanager

@@ -64,7 +64,16 @@ OBEYED: dict[str, Flag] = {
         "bool", True, False, "new_group with the same ranks returns one group"
     ),
     "PT_HPU_ENABLE_LAZY_COLLECTIVES": Flag("bool", False, False, "collectives are recorded in graphs"),
+    "PT_HPU_EMULATE_DISTRIBUTED": Flag(
+        "bool", False, False, "a rank runs without its peers: collectives copy what it has to itself"
+    ),
     "PT_HPU_ENABLE_SFG": Flag("switch", False, False, "start of the option enable_sfg of hpu_backend"),
+    "PT_ENABLE_INT64_SUPPORT": Flag(
+        "bool", False, True, "with a profile of hardware: int64 has 64 bits, not 32"
+    ),
+    "PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK": Flag(
+        "bool", True, False, "with a profile of hardware: a value of the host that does not fit is an error"
+    ),
     "PT_HPU_POOL_MEM_ACQUIRE_PERC": Flag("u32", 100, False, "percentage of memory that tensors may use"),
     "PT_HPU_RECIPE_CACHE_CONFIG": Flag(
         "str", "", False, "recipe cache on disk: path, delete at start, size in MB"

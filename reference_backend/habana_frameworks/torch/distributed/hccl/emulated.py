@@ -1,0 +1,68 @@
+"""Ranks without peers: ``PT_HPU_EMULATE_DISTRIBUTED=1`` lets one rank of a job of any size run alone.
+
+No process is waited for, not even to meet. A collective does what this rank does in it: what it gathers is
+copies of its own part, what it reduces is its own value, what it receives stays as it was. The checks of
+arguments, the order behind the device's work and the timeouts are those of hccl; shapes and times of a
+program can be tried, its losses mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from habana_frameworks.torch.internal.patches.replacing import replace
+from habana_frameworks.torch.internal.settings import bridge_config
+
+import torch.distributed as dist
+from torch._C import _distributed_c10d
+
+from .launch import initialize_distributed_hpu
+
+
+def is_emulated() -> bool:
+    """Say whether ``PT_HPU_EMULATE_DISTRIBUTED`` is set."""
+    return bool(bridge_config.value_of("PT_HPU_EMULATE_DISTRIBUTED"))
+
+
+def transport(rank: int, size: int) -> Any:
+    """Transport that copies what this rank has to itself, in place of gloo.
+
+    Raises:
+        RuntimeError: this build of torch has no such transport.
+    """
+    fake = getattr(_distributed_c10d, "FakeProcessGroup", None)
+    if fake is None:
+        raise RuntimeError(
+            "PT_HPU_EMULATE_DISTRIBUTED needs torch's FakeProcessGroup, which this build lacks: unset it"
+        )
+    if hasattr(fake, "_create_internal"):
+        return fake._create_internal(rank, size, fake.Options())
+    return fake(rank, size)
+
+
+def answer_for_peers(store: Any, rank: int, size: int) -> None:
+    """Write into the group's store what peers write before the first collective: no shared memory."""
+    for peer in range(size):
+        if peer != rank:
+            store.set(f"shared/surroundings/{peer}", "none")
+
+
+def let_ranks_start_alone() -> None:
+    """Make `torch.distributed.init_process_group` meet nobody, if ranks are emulated."""
+    if is_emulated():
+        replace(dist, "init_process_group", _starting_alone)
+
+
+def _starting_alone(original: Callable[..., Any]) -> Callable[..., Any]:
+    def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
+        if (backend is not None and "hccl" not in str(backend)) or args or kwargs.get("store") is not None:
+            original(backend, *args, **kwargs)
+            return
+        kwargs.pop("init_method", None)
+        given = {name: None if kwargs.get(name, -1) < 0 else kwargs[name] for name in ("world_size", "rank")}
+        size, rank, _ = initialize_distributed_hpu(**given)
+        kwargs.update(store=dist.HashStore(), world_size=size, rank=max(rank, 0))
+        original(backend or "hccl", **kwargs)
+
+    return init_process_group

@@ -1,0 +1,60 @@
+"""Operators of a program's own in C++: built against the public headers, run eagerly and compiled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from habana_frameworks.torch.utils.lib_utils import get_include_dir, get_lib_dir
+from torch.utils import cpp_extension
+
+
+@pytest.fixture(scope="module")
+def operators(tmp_path_factory: pytest.TempPathFactory):
+    """The operators of topk.cpp."""
+    cpp_extension.load(
+        "example_operators",
+        [str(Path(__file__).with_name("topk.cpp"))],
+        extra_include_paths=[get_include_dir()],
+        extra_cflags=["-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror"],
+        build_directory=str(tmp_path_factory.mktemp("operators")),
+        is_python_module=False,
+    )
+    return torch.ops.example
+
+
+def test_the_folders_exist() -> None:
+    assert (Path(get_include_dir()) / "hpu_custom_op_pt2.h").is_file()
+    assert any(path.name.startswith("_C.") for path in Path(get_lib_dir()).iterdir())
+
+
+def test_an_operator_computes_what_its_guid_does(operators) -> None:
+    x = torch.randn(5, 9)
+    values, places = operators.topk(x.to("hpu").t(), 3)
+    due = torch.topk(x.t(), 3)
+    assert values.device.type == places.device.type == "hpu"
+    assert torch.equal(values.cpu(), due.values)
+    assert torch.equal(places.cpu(), due.indices)
+
+
+def test_an_operator_is_one_node_of_a_compiled_graph(operators) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        values, places = operators.topk(x * 2, 2)
+        return values + places
+
+    x = torch.randn(4, 6, device="hpu")
+    compiled = torch.compile(program, backend="hpu_backend", fullgraph=True)
+    assert torch.allclose(compiled(x), program(x))
+
+
+def test_an_error_of_the_sizes_names_the_cause(operators) -> None:
+    with pytest.raises(RuntimeError, match="k is larger than the last dimension"):
+        operators.topk(torch.ones(2, device="hpu"), 3)
+
+
+def test_a_guid_without_a_kernel_is_one_sentence(operators) -> None:
+    with pytest.raises(
+        RuntimeError, match="the kernel example_nothing is not registered: call registerKernel"
+    ):
+        operators.lost(torch.ones(2, device="hpu"), 1)

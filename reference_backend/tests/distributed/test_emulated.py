@@ -1,0 +1,57 @@
+"""Ranks without peers: one rank of four runs alone, and every collective ends."""
+
+from __future__ import annotations
+
+PROGRAM = """
+import torch, habana_frameworks.torch, torch.distributed as dist
+import habana_frameworks.torch.distributed.hccl
+dist.init_process_group(backend="hccl")
+rank, size = dist.get_rank(), dist.get_world_size()
+print(rank, size, dist.get_backend())
+x = torch.full((2,), 3.0, device="hpu")
+dist.all_reduce(x)
+print(x.tolist())
+parts = [torch.zeros(2, device="hpu") for _ in range(size)]
+dist.all_gather(parts, x)
+print([one.tolist() for one in parts])
+whole = torch.zeros(2 * size, device="hpu")
+dist.all_gather_into_tensor(whole, x)
+print(whole.tolist())
+part = torch.zeros(2, device="hpu")
+dist.reduce_scatter_tensor(part, torch.arange(2.0 * size, device="hpu"))
+print(part.tolist())
+dist.all_to_all_single(whole, torch.arange(2.0 * size, device="hpu"))
+dist.broadcast(x, 0)
+dist.send(x, 0)
+dist.recv(x, 0)
+dist.barrier()
+group = dist.new_group([0, rank])
+work = dist.all_reduce(x, group=group, async_op=True)
+work.wait()
+torch.hpu.synchronize()
+print(work.is_completed(), x.tolist())
+try:
+    dist.all_gather_into_tensor(torch.zeros(3, device="hpu"), x)
+except Exception as error:
+    print("output tensor size must be equal to world_size times input tensor size" in str(error))
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).to("hpu"))
+model(torch.ones(1, 2, device="hpu")).sum().backward()
+print(model.module.weight.grad is not None)
+dist.destroy_process_group()
+"""
+
+
+def test_a_rank_of_four_runs_alone(output_of) -> None:
+    found = output_of(
+        PROGRAM, PT_HPU_EMULATE_DISTRIBUTED="1", WORLD_SIZE="4", RANK="1", LOCAL_RANK="1", timeout=120
+    ).splitlines()
+    assert found == [
+        "1 4 hccl",
+        "[3.0, 3.0]",
+        str([[3.0, 3.0]] * 4),
+        str([3.0] * 8),
+        "[2.0, 3.0]",
+        "True [3.0, 3.0]",
+        "True",
+        "True",
+    ]
