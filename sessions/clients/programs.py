@@ -49,7 +49,7 @@ CLIENTS = (
             Run(
                 "one device",
                 ("tests", *_LIGHTNING, "-m", "not standalone and not standalone_only"),
-                {"PT_HPU_LAZY_MODE": "0"},
+                {"PT_HPU_LAZY_MODE": "0", "HPU_REFERENCE_PROFILER_ACTIVITY": "replaced"},
             ),
             Run(
                 "lists of autocast",

@@ -14,6 +14,7 @@ from habana_frameworks.torch.internal.patches import (
     global_settings,
     inductor_refusal,
     optimizers,
+    profiler_activity,
     seeding,
     sharding,
     storages,
@@ -31,6 +32,7 @@ PATCHES: dict[Callable[[], None], str] = {
     global_settings.finish_work_before_changes: "queued work runs with the settings of its issue",
     inductor_refusal.refuse_hpu: "Inductor has no code for hpu and would say so with a KeyError, late",
     accelerator.count_devices: "torch 2.6 counts devices by the guard, which reports one",
+    profiler_activity.choose: "lightning's profiler wants a class that is not torch's, if asked for",
     sharding.average_by_sum: "FSDP2 averages by an operator of NCCL's; hccl has the sum, to be divided later",
 }
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from habana_frameworks.torch import _C
+import logging
+
+from habana_frameworks.torch import _C, hpu
 
 import torch
 
 from . import graph_dumps as graph_dumps
+from . import logger as logger
+
+_log = logging.getLogger("habana_frameworks.torch.program")
 
 
 def _get_fallback_op_count() -> dict[str, int]:
@@ -54,3 +59,36 @@ def _kernel_table() -> list[tuple[str, str, str]]:
 def _host_view(tensor: torch.Tensor) -> torch.Tensor:
     """Make a CPU tensor over the same bytes as a device tensor. Synchronise first; writes go through."""
     return _C.host_view(tensor)
+
+
+def _bridge_cleanup() -> None:
+    """Finish all work, and drop what the bridge keeps for later: learned calls, recipes, unused memory."""
+    hpu._finish_work()
+    _C.clear_learned()
+    _C.recipe_cache_clear()
+    hpu.empty_cache()
+
+
+def _get_shape_agnostic_unsupported_ops() -> set[str]:
+    """Operators whose compiled form cannot serve other sizes: none, as kernels take any."""
+    return set()
+
+
+def _get_eager_compiler_unsupported_op_prefixes() -> set[str]:
+    """Beginnings of names of operators that eager mode does not compile: none, as it compiles nothing."""
+    return set()
+
+
+def _hb_print(text: str) -> None:
+    """Write a line of the program into the log, under ``habana_frameworks.torch.program``."""
+    _log.info("%s", text)
+
+
+def _hg_print(text: str) -> None:
+    """As `_hb_print`, for lines about graphs."""
+    _log.info("graph: %s", text)
+
+
+def _mem_log(text: str) -> None:
+    """Write a line with the memory in use into the log."""
+    _log.info("memory: %s: %d bytes in use", text, hpu.memory_allocated())

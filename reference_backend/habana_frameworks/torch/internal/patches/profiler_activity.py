@@ -1,0 +1,68 @@
+"""The choice between torch's ``ProfilerActivity`` and one of the device's own.
+
+The public bridge replaces ``torch.profiler.ProfilerActivity`` by an enumeration with the members CPU, CUDA
+and HPU. lightning's profiler insists on that: it refuses activities of torch's own class. Other programs test
+``isinstance(activity, torch._C._profiler.ProfilerActivity)``, which the replacement fails. torch 2.13 has HPU
+in its own class, so that stays by default; ``HPU_REFERENCE_PROFILER_ACTIVITY=replaced`` is the bridge's way.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.profiler
+from torch._C._profiler import ProfilerActivity as Native
+
+from .replacing import replace
+
+_VARIABLE = "HPU_REFERENCE_PROFILER_ACTIVITY"
+
+
+class ProfilerActivity(enum.Enum):
+    """Activities that a profile covers, as the public bridge has them."""
+
+    CPU = 1
+    CUDA = 2
+    HPU = 3
+
+
+def choose() -> None:
+    """Replace torch's class if the environment asks for it.
+
+    Raises:
+        ValueError: the variable is neither ``native`` nor ``replaced``.
+    """
+    choice = os.environ.get(_VARIABLE, "") or "native"
+    if choice not in ("native", "replaced"):
+        raise ValueError(f"{_VARIABLE}={choice!r} is no choice: use native or replaced")
+    if choice == "native":
+        return
+    torch.profiler.ProfilerActivity = ProfilerActivity  # type: ignore[misc]
+    for profiler in (torch.profiler.profile, torch.profiler.profiler._KinetoProfile):
+        replace(profiler, "__init__", _taking_both)
+    replace(torch.profiler, "supported_activities", _giving_own)
+
+
+def _native(activities: Iterable[Any] | None) -> list[Any] | None:
+    if activities is None:
+        return None
+    return [getattr(Native, one.name) if isinstance(one, ProfilerActivity) else one for one in activities]
+
+
+def _taking_both(original: Callable[..., None]) -> Callable[..., None]:
+    def init(self: Any, *, activities: Iterable[Any] | None = None, **kwargs: Any) -> None:
+        original(self, activities=_native(activities), **kwargs)
+
+    return init
+
+
+def _giving_own(original: Callable[[], Iterable[Any]]) -> Callable[[], Iterable[Any]]:
+    def supported_activities() -> set[Any]:
+        names = {one.name for one in original()}
+        return {one for one in ProfilerActivity if one.name in names}
+
+    return supported_activities

@@ -1,0 +1,49 @@
+"""Debug functions: logs by name and level, and the cleanup of the bridge."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+from habana_frameworks.torch.utils import debug
+
+
+def test_lines_of_a_program_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    kept = torch.ones(1000, device="hpu")
+    with caplog.at_level(logging.INFO, "habana_frameworks.torch.program"):
+        debug._hb_print("here")
+        debug._hg_print("made")
+        debug._mem_log("after a step")
+    assert caplog.messages[:2] == ["here", "graph: made"]
+    assert int(caplog.messages[2].split()[-4]) >= kept.nbytes
+
+
+@pytest.mark.parametrize(("level", "number"), [(0, 5), ("debug", 10), ("OFF", 51), ("3", 30)])
+def test_levels_have_numbers_and_names(level: int | str, number: int) -> None:
+    assert debug.logger.get_log_level(level) == number
+
+
+@pytest.mark.parametrize("level", [7, "loud", -1])
+def test_another_level_is_one_sentence(level: int | str) -> None:
+    with pytest.raises(ValueError, match="is no level of a log: use 0 to 6"):
+        debug.logger.get_log_level(level)
+
+
+def test_a_log_is_let_through_from_a_level_on() -> None:
+    channel = logging.getLogger("habana_frameworks.torch.dynamo")
+    before = channel.level
+    try:
+        debug.logger.enable_logging("PT_COMPILE", "info")
+        assert debug.logger.Logger("PT_COMPILE").is_enabled_for(logging.INFO)
+        debug.logger.enable_logging("PT_COMPILE", 6)
+        assert not debug.logger.Logger("PT_COMPILE").is_enabled_for(logging.CRITICAL)
+    finally:
+        channel.setLevel(before)
+
+
+def test_cleanup_keeps_tensors_and_drops_the_rest() -> None:
+    x = torch.ones(8, device="hpu") * 2
+    debug._bridge_cleanup()
+    assert debug._get_jit_cache_size() == 0
+    assert x.tolist() == [2.0] * 8
