@@ -21,10 +21,6 @@ from conformance.target.target import Target
 _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 
 
-#: What memory between the elements of a sample holds.
-_IN_GAPS = 85
-
-
 class WrongCopy(Exception):
     """A prerequisite of the suite fails: a copy to the device is wrong, or cannot be made for ``__cause__``.
 
@@ -122,8 +118,6 @@ class Copier:
             unit = plain.dtype if storage.nbytes() % plain.itemsize == 0 else torch.uint8
             size = storage.nbytes() // unit.itemsize
             flat = torch.empty(0, dtype=unit).set_(storage, 0, (size,), (1,))
-            if unit == plain.dtype and self._uses.get(storage._cdata, 1) == 1:
-                flat = _without_gaps(flat, plain)
             base = torch.empty(size, dtype=unit if dtype == plain.dtype else dtype, device=self.device)
             base.copy_(flat)
             if self.check and dtype == plain.dtype:
@@ -165,21 +159,6 @@ class Copier:
             )
         dtype = self.dtypes.get(plain.dtype, plain.dtype)
         return plain.to(device=self.device, dtype=dtype, copy=True)
-
-
-def _without_gaps(flat: torch.Tensor, plain: torch.Tensor) -> torch.Tensor:
-    """Memory of a sample with one value wherever ``plain`` has no element: torch leaves that unwritten.
-
-    A device may refuse or round what it does not have, and what was in the memory before is no sample.
-    """
-    places = torch.tensor([plain.storage_offset()])
-    for size, stride in zip(plain.shape, plain.stride(), strict=True):
-        places = places.unsqueeze(-1) + torch.arange(size) * stride
-    used = torch.zeros(flat.numel(), dtype=torch.bool)
-    used[places.reshape(-1)] = True
-    filled = flat.clone()
-    filled[~used] = _IN_GAPS
-    return filled
 
 
 def _placed(base: torch.Tensor, dtype: torch.dtype, plain: torch.Tensor) -> torch.Tensor:

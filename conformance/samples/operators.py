@@ -19,7 +19,7 @@ import torch
 
 from conformance import torch_private
 from conformance.checking import trees
-from conformance.samples import extent
+from conformance.samples import extent, gaps
 from conformance.samples.cache import SubjectCache
 from conformance.samples.documented import documented
 from conformance.subjects.databases import Subject
@@ -121,6 +121,7 @@ class SampleSet:
     def __getitem__(self, index: int) -> Sample:
         sample = self._samples[index]
         if index not in self._handed_out:
+            gaps.fill(sample.tensors())
             self._handed_out[index] = fingerprint(sample)
         return sample
 

@@ -13,6 +13,8 @@ class Run:
     name: str
     arguments: tuple[str, ...]
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: Whether each test has a process of its own: one that starts ranks starts its command again in each.
+    apart: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +37,8 @@ class Client:
     misses: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-_LIGHTNING = ("--hpus", "1", "-W", "ignore::FutureWarning", "-q")
+_QUIET = ("-W", "ignore::FutureWarning", "-q")
+_LIGHTNING = ("--hpus", "1", *_QUIET)
 CLIENTS = (
     Client(
         "lightning-habana",
@@ -50,6 +53,12 @@ CLIENTS = (
                 "one device",
                 ("tests", *_LIGHTNING, "-m", "not standalone and not standalone_only"),
                 {"PT_HPU_LAZY_MODE": "0", "HPU_REFERENCE_PROFILER_ACTIVITY": "replaced"},
+            ),
+            Run(
+                "two ranks",
+                ("tests", "--hpus", "2", *_QUIET, "-m", "standalone or standalone_only"),
+                {"PT_HPU_LAZY_MODE": "0", "HPU_REFERENCE_PROFILER_ACTIVITY": "replaced"},
+                apart=True,
             ),
             Run(
                 "lists of autocast",

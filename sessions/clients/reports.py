@@ -25,12 +25,21 @@ class Outcome:
     note: str = ""
 
 
-def read(client: Client, name: str, report: Path) -> Outcome:
-    """Read a report of pytest."""
+def read(client: Client, name: str, reports: list[Path]) -> Outcome:
+    """Read the reports of pytest for one run."""
     outcome = Outcome(client, name)
-    if not report.is_file():
-        outcome.failed[""] = ["the test runner, which wrote no report"]
-        return outcome
+    for report in reports:
+        if report.is_file():
+            _add(outcome, report)
+        else:
+            outcome.failed.setdefault("", []).append(f"the test runner, which wrote no report {report.name}")
+    if not outcome.passed and not outcome.failed:
+        outcome.failed[""] = ["the test runner, which passed no test"]
+    return outcome
+
+
+def _add(outcome: Outcome, report: Path) -> None:
+    client = outcome.client
     for case in ElementTree.parse(report).iter("testcase"):
         # Names of some tests have addresses of objects, which differ from run to run.
         test = re.sub(r" at 0x[0-9a-f]+", "", f"{case.get('classname', '')}.{case.get('name', '')}")
@@ -45,9 +54,6 @@ def read(client: Client, name: str, report: Path) -> Outcome:
             outcome.expected += 1
         else:
             outcome.skipped += 1
-    if not outcome.passed and not outcome.failed:
-        outcome.failed[""] = ["the test runner, which passed no test"]
-    return outcome
 
 
 def sentence(outcome: Outcome) -> str:

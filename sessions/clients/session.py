@@ -87,15 +87,30 @@ def outcomes_of(session: nox.Session, client: Client, tree: str | None, output: 
     if client.needs_digits:
         write_digits(source / "data" / "MNIST" / "raw")
     for number, one in enumerate(client.runs):
-        report = folder / f"{number}.xml"
         variables = {"PYTHONPATH": str(BACKEND), **one.variables}
         arguments = [word.format(backend=BACKEND) for word in one.arguments]
         with session.chdir(source):
-            environment.run(
-                "python", "-m", "pytest", *arguments, f"--junitxml={report}",
-                env=variables, success_codes=range(256), silent=True,
-            )  # fmt: skip
-        yield read(client, one.name, report)
+            calls = alone(environment, arguments, variables) if one.apart else [arguments]
+            reports = [folder / f"{number}-{place}.xml" for place in range(len(calls))]
+            for call, report in zip(calls, reports, strict=True):
+                test_run(environment, [*call, f"--junitxml={report}"], variables)
+        yield read(client, one.name, reports)
+
+
+def test_run(environment: Environment, arguments: list[str], variables: dict[str, str]) -> str:
+    """Run pytest, whatever its exit code is; return its output. One test may take 10 minutes."""
+    return environment.run(
+        "python", "-m", "pytest", *arguments,
+        through=("timeout", "600") if "::" in arguments[0] else (),
+        env=variables, success_codes=range(256), silent=True,
+    )  # fmt: skip
+
+
+def alone(environment: Environment, arguments: list[str], variables: dict[str, str]) -> list[list[str]]:
+    """Arguments for a process of each test: the first argument, a folder, becomes the test."""
+    listed = test_run(environment, [*arguments, "--collect-only", "--color=no"], variables)
+    tests = [line for line in listed.splitlines() if "::" in line and not line.startswith("ERROR")]
+    return [[test, *arguments[1:]] for test in tests]
 
 
 def write_digits(folder: Path) -> None:

@@ -126,15 +126,3 @@ def test_all_results_that_a_prerequisite_blocks_are_one_cause() -> None:
     (group,) = groups.of([leg("eager", results=rows, cases=cases)])
     assert (group.name(), group.count) == ("prerequisite strided memory", 4)
     assert message_shape(message, "cat") != message_shape(message.replace("strided memory", "copies"), "cat")
-
-
-def test_memory_between_the_elements_of_a_sample_has_one_value() -> None:
-    """torch leaves it unwritten; what was in it before is not copied."""
-    base = torch.full((4, 6), 9.0)
-    sample = base[1:3, ::2].t()
-    copy = Copier(torch.device("cpu")).tree(sample)
-    flat = torch.empty(0).set_(copy.untyped_storage(), 0, (24,), (1,))
-    assert torch.equal(copy, sample)
-    assert copy.stride() == sample.stride()
-    assert flat.unique().tolist() == [9.0, 85.0]
-    assert int((flat == 9).sum()) == 6

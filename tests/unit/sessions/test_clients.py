@@ -19,7 +19,7 @@ CLIENT = programs.Client("program", "1.0", (), (), misses={"no profiler at once"
 def test_failures_have_their_cause_or_none(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text(REPORT)
-    outcome = reports.read(CLIENT, "all", report)
+    outcome = reports.read(CLIENT, "all", [report])
     assert (outcome.passed, outcome.expected, outcome.skipped) == (1, 1, 1)
     assert outcome.failed == {"there is no profiler": ["a.traces"], "": ["a.breaks"]}
     text = "\n".join(reports.page([outcome, reports.Outcome(CLIENT, "all", note="source not to be had")]))
@@ -28,11 +28,11 @@ def test_failures_have_their_cause_or_none(tmp_path: Path) -> None:
 
 
 def test_a_runner_without_a_report_has_failed(tmp_path: Path) -> None:
-    outcome = reports.read(CLIENT, "all", tmp_path / "none.xml")
-    assert outcome.failed[""] == ["the test runner, which wrote no report"] and not outcome.passed
+    outcome = reports.read(CLIENT, "all", [tmp_path / "none.xml"])
+    assert outcome.failed[""] == ["the test runner, which wrote no report none.xml"] and not outcome.passed
 
 
 def test_a_runner_that_passed_no_test_has_failed(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text("<testsuites><testsuite/></testsuites>")
-    assert reports.read(CLIENT, "all", report).failed[""] == ["the test runner, which passed no test"]
+    assert reports.read(CLIENT, "all", [report]).failed[""] == ["the test runner, which passed no test"]

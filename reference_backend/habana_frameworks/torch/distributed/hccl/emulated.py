@@ -49,7 +49,7 @@ def answer_for_peers(store: Any, rank: int, size: int) -> None:
 
 
 def let_ranks_start_alone() -> None:
-    """Make `torch.distributed.init_process_group` meet nobody, if ranks are emulated."""
+    """Make `torch.distributed.init_process_group` wait for no one, if ranks are emulated."""
     if is_emulated():
         replace(dist, "init_process_group", _starting_alone)
 
