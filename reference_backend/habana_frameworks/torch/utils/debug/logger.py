@@ -34,7 +34,7 @@ def get_log_level(level: int | str) -> int:
     if name.isdigit() and int(name) < len(names):
         name = names[int(name)]
     if name not in _LEVELS:
-        raise ValueError(f"{level!r} is no level of a log: use 0 to 6, or one of {', '.join(names)}")
+        raise ValueError(f"{level!r} is not a level of a log: use 0 to 6, or one of {', '.join(names)}")
     return _LEVELS[name]
 
 
