@@ -77,15 +77,19 @@ CLIENTS = (
         },
         misses={
             r"EADDRINUSE": "a port is in use after earlier tests of the process; passes alone",
-            r"imported before lightning to use HPUProfiler": (
-                "its profiler asks for a bridge that replaced torch's ProfilerActivity"
-            ),
-            r"requires SynapsesAI >= 1\.17|name 'htcore' is not defined|fp8_inference_available": (
+            r"requires SynapsesAI >= 1\.17|name 'htcore' is not defined|fp8_inference_available|"
+            r"object has no attribute 'quant'": (
                 "FP8 inference needs neural_compressor and an hl-smi that says 1.17"
             ),
             r"test_get_version: ": "there is no hl-smi",
             r"'method' object has no attribute '__dict__'": "torch's Dynamo cannot trace lightning's log",
             r"mat1 and mat2 must have the same dtype": "a product of mixed dtypes, which torch refuses",
+            r"KeyError: 'HABANA_LOGS'": "it reads HABANA_LOGS, which the installation of a driver sets",
+            r"test_hpu_precision_long_type.*DID NOT RAISE": "it asks for a refusal of int64",
+            r"test_hpu_parallel_precision_accuracy": (
+                "losses of bfloat16 on one and on two ranks differ by less than a step of bfloat16, and are "
+                "to agree to 1e-4"
+            ),
             r"GLOBAL deepspeed\.": "DeepSpeed 0.14.4 loads checkpoints as torch 2.6 no longer does",
         },
     ),

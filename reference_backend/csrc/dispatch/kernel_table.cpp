@@ -91,7 +91,11 @@ class TanhKernel final : public c10::OperatorKernel {
       : kernel_(op, host), position_(*op.schema().argumentIndexWithName("approximate")) {
   }
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) const {
-    (*stack)[stack->size() - kernel_.plan().arguments + static_cast<std::size_t>(position_)] = "tanh";
+    c10::IValue& form =
+        (*stack)[stack->size() - kernel_.plan().arguments + static_cast<std::size_t>(position_)];
+    if (form.toStringView() == "none") {
+      form = "tanh";
+    }
     kernel_(op, keys, stack);
   }
 

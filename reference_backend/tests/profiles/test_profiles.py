@@ -128,6 +128,12 @@ print(torch.allclose(a.grad.cpu(), b.grad, atol=1e-6))
     assert output_of(START + code, HPU_REFERENCE_PROFILE="gaudi2") == "True"
 
 
+def test_gelu_of_an_unknown_form_stays_an_error(run_python) -> None:
+    code = "torch.nn.functional.gelu(torch.ones(2, device='hpu'), approximate='asdf')"
+    done = run_python(START + code, HPU_REFERENCE_PROFILE="gaudi2")
+    assert "approximate argument must be either none or tanh" in done.stderr
+
+
 def test_operators_of_fp8_saturate_at_the_largest_number_of_the_profile(output_of) -> None:
     code = """
 x = torch.tensor([1000.0, 300.0]).to("hpu")
