@@ -111,6 +111,8 @@ class SampleSet:
     def __init__(self, name: str, samples: Sequence[Sample]) -> None:
         self.name = name
         self._samples = list(samples)
+        # All at once, as samples may share memory.
+        gaps.fill(tensor for sample in self._samples for tensor in sample.tensors())
         self._handed_out: dict[int, tuple[int, ...]] = {}
 
     @property
@@ -121,7 +123,6 @@ class SampleSet:
     def __getitem__(self, index: int) -> Sample:
         sample = self._samples[index]
         if index not in self._handed_out:
-            gaps.fill(sample.tensors())
             self._handed_out[index] = fingerprint(sample)
         return sample
 

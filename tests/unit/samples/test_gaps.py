@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conformance.samples import gaps
+from conformance.samples import gaps, operators
 
 
 def memory(tensor: torch.Tensor) -> torch.Tensor:
@@ -45,3 +45,11 @@ def test_a_leaf_that_requires_grad_is_filled_outside_of_autograd() -> None:
     gaps.fill([leaf])
     assert leaf.grad_fn is None
     assert memory(leaf.detach()).tolist() == [3, 3, 85, 85, 3, 3]
+
+
+def test_a_sample_is_not_changed_for_another_that_shares_its_memory() -> None:
+    base = torch.arange(8.0)
+    samples = operators.SampleSet("neg", [operators.Sample(0, base[:4]), operators.Sample(1, base[4:6])])
+    assert samples[0].input.tolist() == [0, 1, 2, 3]
+    assert samples[1].input.tolist() == [4, 5]
+    assert base.tolist() == [0, 1, 2, 3, 4, 5, 85, 85]
