@@ -93,11 +93,11 @@ def outcomes_of(session: nox.Session, client: Client, tree: str | None, output: 
             calls = alone(environment, arguments, variables) if one.apart else [arguments]
             reports = [folder / f"{number}-{place}.xml" for place in range(len(calls))]
             for call, report in zip(calls, reports, strict=True):
-                test_run(environment, [*call, f"--junitxml={report}"], variables)
+                run_tests(environment, [*call, f"--junitxml={report}"], variables)
         yield read(client, one.name, reports)
 
 
-def test_run(environment: Environment, arguments: list[str], variables: dict[str, str]) -> str:
+def run_tests(environment: Environment, arguments: list[str], variables: dict[str, str]) -> str:
     """Run pytest, whatever its exit code is; return its output. One test may take 10 minutes."""
     return environment.run(
         "python", "-m", "pytest", *arguments,
@@ -108,7 +108,7 @@ def test_run(environment: Environment, arguments: list[str], variables: dict[str
 
 def alone(environment: Environment, arguments: list[str], variables: dict[str, str]) -> list[list[str]]:
     """Arguments for a process of each test: the first argument, a folder, becomes the test."""
-    listed = test_run(environment, [*arguments, "--collect-only", "--color=no"], variables)
+    listed = run_tests(environment, [*arguments, "--collect-only", "--color=no"], variables)
     tests = [line for line in listed.splitlines() if "::" in line and not line.startswith("ERROR")]
     return [[test, *arguments[1:]] for test in tests]
 

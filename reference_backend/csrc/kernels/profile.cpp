@@ -157,10 +157,13 @@ at::Tensor narrowed_source(const at::Tensor& target, const at::Tensor& source) {
     return source;
   }
   check_range(target, source);
-  const bool rounds = target.scalar_type() == at::kFloat8_e4m3fn &&
-                      source.scalar_type() != at::kFloat8_e4m3fn &&
-                      source.scalar_type() != at::kFloat8_e5m2 && at::isFloatingType(source.scalar_type());
-  return rounds ? at::clamp(source, -largest_e4m3(), largest_e4m3()) : source;
+  const at::ScalarType type = source.scalar_type();
+  if (target.scalar_type() != at::kFloat8_e4m3fn || type == at::kFloat8_e4m3fn) {
+    return source;
+  }
+  // The CPU clamps no numbers of 8 bits, and whole ones may not hold the limit.
+  const bool wide = at::isFloatingType(type) && !at::isFloat8Type(type);
+  return at::clamp(wide ? source : source.to(at::kFloat), -largest_e4m3(), largest_e4m3());
 }
 
 }  // namespace hpu_reference::kernels

@@ -58,3 +58,10 @@ def test_a_guid_without_a_kernel_is_one_sentence(operators) -> None:
         RuntimeError, match="the kernel example_nothing is not registered: call registerKernel"
     ):
         operators.lost(torch.ones(2, device="hpu"), 1)
+
+
+def test_a_captured_graph_cannot_hold_an_operator(operators) -> None:
+    x = torch.ones(4, device="hpu")
+    with pytest.raises(RuntimeError), torch.hpu.graph(torch.hpu.HPUGraph()):
+        operators.topk(x + 1, 2)
+    assert operators.topk(x, 1)[0].item() == 1

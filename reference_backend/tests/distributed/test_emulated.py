@@ -55,3 +55,15 @@ def test_a_rank_of_four_runs_alone(output_of) -> None:
         "True",
         "True",
     ]
+
+
+def test_arguments_may_be_positional(output_of) -> None:
+    code = PROGRAM.split("rank, size")[0].replace('backend="hccl"', '"hccl", "env://", None, 8, 5')
+    code += "print(dist.get_rank(), dist.get_world_size())"
+    assert output_of(code, PT_HPU_EMULATE_DISTRIBUTED="1", timeout=120) == "5 8"
+
+
+def test_a_backend_that_would_wait_is_an_error(run_python) -> None:
+    code = PROGRAM.split("rank, size")[0].replace('"hccl"', '"cpu:gloo,hpu:hccl"')
+    done = run_python(code, PT_HPU_EMULATE_DISTRIBUTED="1", timeout=120)
+    assert "ValueError: PT_HPU_EMULATE_DISTRIBUTED runs a rank of hccl alone" in done.stderr

@@ -134,6 +134,15 @@ def test_gelu_of_an_unknown_form_stays_an_error(run_python) -> None:
     assert "approximate argument must be either none or tanh" in done.stderr
 
 
+@pytest.mark.parametrize("dtype", ["int32", "float16", "float64", "float8_e5m2"])
+def test_casts_to_fp8_saturate_from_every_dtype(output_of, dtype: str) -> None:
+    code = f"""
+x = torch.tensor([1024, -1024, 4]).to(torch.{dtype})
+print(x.to("hpu").to(torch.float8_e4m3fn).float().tolist())
+"""
+    assert output_of(START + code, HPU_REFERENCE_PROFILE="gaudi2") == "[240.0, -240.0, 4.0]"
+
+
 def test_operators_of_fp8_saturate_at_the_largest_number_of_the_profile(output_of) -> None:
     code = """
 x = torch.tensor([1000.0, 300.0]).to("hpu")

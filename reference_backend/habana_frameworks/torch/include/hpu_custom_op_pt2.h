@@ -54,7 +54,7 @@ struct Description {
   FillParamsFn params;
 };
 
-// What is registered by name; several libraries of one process share it.
+// What is registered by name.
 template <class Value>
 class Registry {
  public:

@@ -1,6 +1,7 @@
 """Ranks without peers: ``PT_HPU_EMULATE_DISTRIBUTED=1`` lets one rank of a job of any size run alone.
 
-No process is waited for, not even to meet. A collective does what this rank does in it: what it gathers is
+No process is waited for, not even to meet. Another backend than hccl is an error at the start; a later group
+of one (`torch.distributed.new_group`) waits for its peers. A collective does what this rank does in it: what it gathers is
 copies of its own part, what it reduces is its own value, what it receives stays as it was. The checks of
 arguments, the order behind the device's work and the timeouts are those of hccl; shapes and times of a
 program can be tried, its losses mean nothing.
@@ -8,6 +9,7 @@ program can be tried, its losses mean nothing.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -55,14 +57,19 @@ def let_ranks_start_alone() -> None:
 
 
 def _starting_alone(original: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(original)
+
     def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
-        if (backend is not None and "hccl" not in str(backend)) or args or kwargs.get("store") is not None:
-            original(backend, *args, **kwargs)
-            return
-        kwargs.pop("init_method", None)
-        given = {name: None if kwargs.get(name, -1) < 0 else kwargs[name] for name in ("world_size", "rank")}
-        size, rank, _ = initialize_distributed_hpu(**given)
-        kwargs.update(store=dist.HashStore(), world_size=size, rank=max(rank, 0))
-        original(backend or "hccl", **kwargs)
+        given = signature.bind(backend or "hccl", *args, **kwargs).arguments
+        if str(given["backend"]) not in ("hccl", "hpu:hccl"):
+            raise ValueError(
+                f"PT_HPU_EMULATE_DISTRIBUTED runs a rank of hccl alone, and {given['backend']!r} would wait "
+                "for its peers: use backend='hccl', or unset the variable"
+            )
+        given.pop("init_method", None)
+        sizes = {name: given[name] for name in ("world_size", "rank") if given.get(name, -1) >= 0}
+        size, rank, _ = initialize_distributed_hpu(**sizes)
+        given.update(store=dist.HashStore(), world_size=size, rank=max(rank, 0))
+        original(**given)
 
     return init_process_group
