@@ -1,10 +1,11 @@
 """Ranks without peers: ``PT_HPU_EMULATE_DISTRIBUTED=1`` lets one rank of a job of any size run alone.
 
 No process is waited for, not even to meet. Another backend than hccl is an error at the start; a later group
-of one (`torch.distributed.new_group`) waits for its peers. A collective does what this rank does in it: what it gathers is
-copies of its own part, what it reduces is its own value, what it receives stays as it was. The checks of
-arguments, the order behind the device's work and the timeouts are those of hccl; shapes and times of a
-program can be tried, its losses mean nothing.
+of one (`torch.distributed.new_group`) waits for its peers.
+
+A collective does what this rank does in it: what it gathers is copies of its own part, what it reduces is its
+own value, what it receives stays as it was. The checks of arguments, the order behind the device's work and
+the timeouts are those of hccl; shapes and times of a program can be tried, its losses mean nothing.
 """
 
 from __future__ import annotations
