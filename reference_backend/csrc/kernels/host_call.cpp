@@ -197,6 +197,9 @@ at::Tensor HostCall::host(const at::Tensor& tensor, Access access, const char* n
   if (!is_device_tensor(tensor)) {
     return cpu_argument(tensor, access, name);
   }
+  if (C10_UNLIKELY(is_profiled())) {
+    check_dtype(tensor.scalar_type());  // a view may have another dtype than what was made
+  }
   const bool written = access == Access::Write;
   if (const TensorPair* pair = find_device_tensor(tensor.unsafeGetTensorImpl())) {
     if (written && !pair->written) {

@@ -95,6 +95,7 @@ REFUSALS = {
     "torch.ones(2, dtype=torch.complex64).to('hpu')": COMPLEX,
     "(torch.ones(2, device='hpu') * 1j)": COMPLEX,
     "torch.view_as_complex(torch.ones(2, 2, device='hpu'))": COMPLEX,
+    "torch.ones(4, device='hpu').view(torch.complex64)": COMPLEX,
     "torch.fft.rfft(torch.ones(4, device='hpu'))": COMPLEX,
     "torch.tensor([2**31]).to('hpu')": "the int64 value 2147483648 does not fit",
     "torch.tensor([-(2**31) - 1], device='hpu')": "the int64 value -2147483649 does not fit",
