@@ -66,9 +66,11 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
     base = base_name(fault.place)
     if fault.kind in OF_VALUES and promises.is_uninitialised(base.rstrip("_")):
         return "the values of the result are free"
-    moved = values.moves(base) or signs_zeros(base.rstrip("_"))
+    moved = values.moves(fault.place) or signs_zeros(base.rstrip("_"))
     if fault.kind == "signed-zero-lost" and not moved:
         return "no document promises the sign of a zero that is computed"
+    if fault.kind == "subnormal-flushed" and not values.keeps_small_numbers(fault.place):
+        return "no document promises a subnormal number of functions beyond arithmetic, exp and moves"
     symmetric = _SYMMETRIC if fault.position == 0 else _SYMMETRIC_BEHIND
     if fault.kind == "swapped-arguments" and symmetric.match(base.rstrip("_")):
         return "torch documents the operator as the same with the two tensors exchanged"

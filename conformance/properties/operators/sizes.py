@@ -30,9 +30,9 @@ from conformance.target.target import Target
 
 _DTYPES = ("float32", "int64", "bfloat16", "complex64", "bool", "float64")
 
-#: By the place of a dtype among those of an operator, its sizes. Together they are the whole ladder: around a
-#: vector of 16, around a warp and a block, and above the sizes from which on kernels work in parts. The
-#: largest runs in every form of the operator.
+#: Rows of sizes, dealt to the dtypes of an operator. Together they are the whole ladder: around a vector of
+#: 16, around a warp and a block, and above the sizes from which on kernels work in parts. The largest of a
+#: dtype runs in every form of the operator.
 LADDER: tuple[tuple[int, ...], ...] = (
     (17, 255, 1025, 70_000),
     (16, 257, 4097, 65_537),
@@ -77,6 +77,11 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     return first_dtypes(target, subject, among, len(LADDER))
 
 
+def sizes_of(place: int, count: int) -> tuple[int, ...]:
+    """Return the sizes of the dtype at a place among ``count`` of an operator; together they have all."""
+    return tuple(sorted(size for row in LADDER[place :: max(1, count)] for size in row))
+
+
 @register(
     "sizes",
     subject_kind="operator",
@@ -90,7 +95,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     names = applies(target, subject)
-    ladder = LADDER[names.index(recorder.id.dtype) if recorder.id.dtype in names else 0]
+    ladder = sizes_of(names.index(recorder.id.dtype) if recorder.id.dtype in names else 0, len(names))
     if subject.name in _SLOW:
         ladder = tuple(size for size in ladder if size < _BOUND)
     grown = Grown(subject, recorder)

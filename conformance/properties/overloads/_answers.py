@@ -80,6 +80,8 @@ class Comparison(enum.Enum):
     SPECIAL = "special"
     #: Infinity or NaN wherever the CPU has infinity: what becomes NaN of it depends on the algorithm.
     INFINITE = "infinite"
+    #: Every value, within the tolerance, and no zero for a number of the CPU's that is below it.
+    SMALL = "small"
 
 
 #: Overloads that read memory by their arguments without a look at them, as their callers have looked: torch's
@@ -398,6 +400,8 @@ def _values(
     trial, twin = recorder.trial(), recorder.trial()
     if compare_values(trial, got, precise, tolerance=bound, what=what, sample=index, spread=spread):
         recorder.absorb(trial)
+        if found.comparison is Comparison.SMALL and not _none_flushed(recorder, got, want, what, index):
+            return False
         return not found.signs or _zeros_agree(recorder, got, want, what, index)
     if not compare_values(twin, want, precise, tolerance=bound, what=what, sample=index, spread=spread):
         recorder.idle(f"the CPU's own {what} is not within the tolerance")
@@ -405,6 +409,12 @@ def _values(
         return True
     recorder.absorb(trial)
     return False
+
+
+def _none_flushed(recorder: Recorder, got: torch.Tensor, want: torch.Tensor, what: str, index: int) -> bool:
+    lost = (got == 0) & (want != 0)
+    text = f"{what} is zero in {int(lost.sum())} places of subnormal numbers."
+    return fact(recorder, not bool(lost.any()), Kind.VALUE, text, sample=index)
 
 
 def _zeros_agree(recorder: Recorder, got: torch.Tensor, want: torch.Tensor, what: str, index: int) -> bool:

@@ -47,6 +47,11 @@ Tried = set[tuple[str, str, int | None]]
 _WRITES_PLACES = re.compile(r"index_(copy|put)|scatter|put|max_unpool")
 
 
+def safe_on_the_cpu(subject: Subject, dtype: str) -> bool:
+    """Return whether torch's own kernels keep to the memory of strided arguments."""
+    return subject.name not in UNSAFE_STRIDES and not (dtype == "uint8" and subject.name.startswith(_UNSAFE))
+
+
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     names = dtypes("overload-layouts", target, subject)

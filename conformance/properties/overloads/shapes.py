@@ -24,8 +24,10 @@ from conformance.properties.overloads._changes import (
     with_argument,
     with_tensor,
 )
+from conformance.properties.overloads._covering import deal, laid
 from conformance.properties.overloads._forms import FUNCTION, forms_of, hold
 from conformance.properties.overloads._products import long_products
+from conformance.properties.overloads.layouts import safe_on_the_cpu
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
@@ -65,7 +67,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "overload-shapes",
     subject_kind="overload",
     statement=(
-        "Scalars, four to seven dimensions, no elements, 17 to 65,537 elements, sums of 4,097 products and "
+        "Scalars, four to seven dimensions, no elements, 15 to 70,000 elements, sums of 4,097 products and "
         "batches of 513 give the CPU's results in every form; so does a function of more than 2^20 elements, "
         "unless the CPU is slow at it."
     ),
@@ -83,6 +85,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         large = trees.numel(changed.sample.arguments) >= _LARGEST
         for form in (FUNCTION,) if large else forms_of(target, changed):
             hold(target, recorder, changed, form)
+    if not trusts_its_callers(subject):
+        _covered(target, subject, recorder)
     recorder.idle("the CPU takes the calls in no other shape")
 
 
@@ -108,6 +112,24 @@ def _changes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[A
             yield changed
     if larger and not _grows(known[0], larger[-1]) and subject.name not in SLOW:
         yield from next(filter(None, (list(_sizes(found, sizes, growing=True)) for found in known)), [])
+
+
+def _covered(target: Target, subject: Subject, recorder: Recorder) -> None:
+    """Hold the calls of further sizes that fall to this dtype, each in a layout and a form of its own."""
+    if base_name(subject.name) in _UNIQUE:
+        return
+    names = dtypes("overload-shapes", target, subject)
+    dealt = deal(subject.name, names, recorder.id.dtype)
+    sizes = [one.size for one in dealt]
+    known = answers(target, subject, recorder, _LIMIT)
+    larger = next(filter(None, (list(_sizes(found, sizes)) for found in known)), [])
+    strided = target.capable("non_contiguous") and safe_on_the_cpu(subject, recorder.id.dtype)
+    for one, changed in zip(dealt, larger, strict=False):
+        forms = list(forms_of(target, changed))
+        form = forms[one.form % len(forms)]
+        with_layout = list(laid(changed, one.layout)) if strided else []
+        if not any(hold(target, recorder, changed, form, layout) for layout in with_layout):
+            hold(target, recorder, changed, form)
 
 
 def _has_the_largest(target: Target, subject: Subject, dtype: str) -> bool:

@@ -38,6 +38,10 @@ _MOVES = re.compile(
     r"|where|tril|triu|repeat|unfold|constant_pad_nd|reflection_pad\dd|replication_pad\dd|_chunk_cat|fill"
     r"|pixel_\w+|native_channel_shuffle|im2col|narrow\w*|block_diag|column_stack|\w+_copy)$"
 )
+#: Overloads that move values, by whole names: others of their functions compute.
+_MOVING = frozenset(
+    {"scatter.src", "scatter.value", "scatter_.src", "scatter_.value", "scatter.src_out", "scatter.value_out"}
+)
 #: Overloads of integers that compute without reading places from their argument.
 _COUNTS = re.compile(
     r"(sum|nansum|cumsum|prod|cumprod|amax|amin|max|min|aminmax|argmax|argmin|argsort|cummax|cummin|any|all"
@@ -72,8 +76,14 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 
 
 def moves(name: str) -> bool:
-    """Return whether an overload of that name, without a suffix, moves values and computes none."""
-    return _MOVES.match(name) is not None
+    """Return whether an overload moves values and computes none; ``name`` is that of any form of it."""
+    return name.rpartition("::")[2] in _MOVING or _MOVES.match(base_name(name)) is not None
+
+
+def keeps_small_numbers(name: str) -> bool:
+    """Return whether an overload moves values, or is arithmetic of IEEE 754, a sum of it, or exp."""
+    base = base_name(name)
+    return moves(name) or signs_zeros(base) or base == "exp" or _SUMS.match(base) is not None
 
 
 @register(
@@ -109,7 +119,7 @@ def with_special_values(target: Target, found: Answer) -> Iterator[Answer]:
         if tensor.is_floating_point():
             yield from _floating(target, found, place, tensor, pointwise)
             yield from _small_beside_ones(target, found, place)
-        elif tensor.is_complex() and moves(base_name(found.subject.name)):
+        elif tensor.is_complex() and moves(found.subject.name):
             values = _numbers(target, tensor.dtype.to_real())
             parts = torch.view_as_real(tensor.detach().clone(memory_format=torch.contiguous_format))
             new = torch.view_as_complex(seeded(parts, range(len(values)), values))
@@ -122,7 +132,9 @@ def with_special_values(target: Target, found: Answer) -> Iterator[Answer]:
 def _computes(found: Answer, tensor: torch.Tensor) -> bool:
     """Return whether an integer argument holds numbers to compute with, and not places."""
     name = base_name(found.subject.name)
-    if not (torch.Tag.pointwise in found.overload.op.tags or moves(name) or _COUNTS.match(name)):
+    if not (
+        torch.Tag.pointwise in found.overload.op.tags or moves(found.subject.name) or _COUNTS.match(name)
+    ):
         return False
     if "shift" in name:
         return tensor is found.sample.tensors()[0]  # no shift by more bits than there are
@@ -215,7 +227,7 @@ def _small_beside_ones(target: Target, found: Answer, place: int) -> Iterator[An
             return seeded(torch.ones_like(tensor), (tensor.numel() // 2,), (small,))
         return torch.full_like(tensor, small)
 
-    yield from _some(again(found, mapped(found.sample, filled)))
+    yield from _some(again(found, mapped(found.sample, filled), Comparison.SMALL))
 
 
 def _floating(
@@ -226,7 +238,7 @@ def _floating(
         values = [*_TIES, *values]
     if base_name(found.subject.name) in NAN_IS_FREE:
         values = [value for value in values if value == value]
-    if moves(base_name(found.subject.name)):
+    if moves(found.subject.name):
         count = tensor.numel()
         for places in (range(len(values)), range(count - 1, max(-1, count - 1 - len(values)), -1)):
             new = seeded(tensor, places, values)

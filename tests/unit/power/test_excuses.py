@@ -63,6 +63,13 @@ def test_signs_of_computed_zeros_are_promised_by_no_document() -> None:
     assert reason("cat.out", "signed-zero-lost") is None
 
 
+def test_subnormal_numbers_are_promised_of_arithmetic_and_of_moves_alone() -> None:
+    for place in ("sinc", "gelu_backward.grad_input", "igamma.out"):
+        assert reason(place, "subnormal-flushed", fate=SURVIVED) is not None
+    for place in ("exp", "mul.out", "sum.dim_IntList", "prod.dim_int", "scatter_.src", "clone"):
+        assert reason(place, "subnormal-flushed", fate=SURVIVED) is None
+
+
 def test_what_may_change_places_is_documented_by_a_formula() -> None:
     for place in ("add.Tensor", "maximum", "eq_.Tensor", "bitwise_or.Tensor_out"):
         assert reason(place, "swapped-arguments", 1, fate=SURVIVED) is not None
