@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from sessions.environments import BACKEND
+
 
 @dataclasses.dataclass(frozen=True)
 class Run:
@@ -35,6 +37,11 @@ class Client:
     build: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: Patterns of "test: what failed" of tests that cannot pass, and why.
     misses: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def _own(name: str, file: str) -> Run:
+    """A run of the device's tests that use a program."""
+    return Run(name, (f"{{backend}}/tests/clients/{file}", "-q"), {"PT_HPU_LAZY_MODE": "0"})
 
 
 _QUIET = ("-W", "ignore::FutureWarning", "-q")
@@ -97,8 +104,40 @@ CLIENTS = (
         "DeepSpeed",
         "0.19.5",
         ("setuptools", "wheel", "numpy", "pytest", "deepspeed==0.19.5"),
-        (Run("two ranks", ("{backend}/tests/clients", "-q"), {"PT_HPU_LAZY_MODE": "0"}),),
+        (_own("two ranks", "test_deepspeed.py"),),
         has_tree=False,
         build={"DS_BUILD_OPS": "0"},
+    ),
+    Client(
+        "accelerate",
+        "1.15.0",
+        ("numpy", "pytest", "accelerate==1.15.0", "torchdata"),
+        (_own("its scripts, one and two ranks", "test_accelerate.py"),),
+        has_tree=False,
+    ),
+    Client(
+        "transformers",
+        "5.24.0",
+        ("numpy", "pytest", "transformers==5.24.0", "accelerate==1.15.0"),
+        (_own("Trainer, one and two ranks", "test_transformers.py"),),
+        has_tree=False,
+    ),
+    Client(
+        "bitsandbytes",
+        "0.50.2",
+        ("numpy", "pytest", "bitsandbytes==0.50.2"),
+        (_own("weights of 4 bits", "test_bitsandbytes.py"),),
+        has_tree=False,
+    ),
+    Client(
+        "optimum-habana",
+        "1.21.2",
+        (
+            "setuptools<81", "wheel", "numpy<2", "pytest", "optimum-habana==1.21.2", "torchvision==0.28.0",
+            "peft==0.17.0", "trl==0.9.6", "datasets==3.6.0", "pyarrow<20",
+            str(BACKEND / "companion"),
+        ),
+        (_own("imports and trainer", "test_optimum.py"),),
+        has_tree=False,
     ),
 )  # fmt: skip

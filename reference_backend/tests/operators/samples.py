@@ -180,6 +180,13 @@ SAMPLES: dict[str, Callable[[], Arguments]] = {
         whole(4, 2, below=2**31 - 1, seed=2, dtype=torch.int32),
         BF16,
     ],
+    "dequantize_nf4": lambda: [
+        whole(16, below=256, dtype=torch.uint8),
+        normal(4).abs(),
+        8,
+        [4, 8],
+        BF16,
+    ],
     "conv2d_fp8": lambda: [
         fp8(2, 3, 6, 6),
         fp8(4, 3, 3, 3),

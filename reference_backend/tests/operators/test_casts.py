@@ -7,6 +7,7 @@ import math
 import habana_frameworks.torch  # noqa: F401
 import numpy
 import pytest
+import scipy.stats
 import torch
 from torch.nn import functional
 
@@ -85,6 +86,27 @@ def test_values_of_four_bits(signed: bool) -> None:
     found = call(words.to("hpu"), scale, zero.to("hpu"), torch.float32)
     each = numpy.repeat(unpacked(zero), 2, 0), numpy.repeat(scale.cpu().double().numpy(), 2, 0)
     close(found, (unpacked(words) - each[0]) * each[1])
+
+
+def test_values_of_normal_float_come_in_pairs_and_blocks() -> None:
+    packed = torch.arange(256, dtype=torch.uint8)
+    largest = torch.linspace(0.5, 4, 8)
+    found = hpu.dequantize_nf4(packed.to("hpu"), largest.to("hpu"), 64, [7, 73], torch.float32).cpu()
+    steps = scipy.stats.norm.ppf(numpy.linspace(1 - 1 / 2 * (1 / 32 + 1 / 30), 0.5, 9)[:-1])
+    below = scipy.stats.norm.ppf(numpy.linspace(1 - 1 / 2 * (1 / 32 + 1 / 30), 0.5, 8)[:-1])
+    values = numpy.concatenate((-below, [0.0], steps[::-1])) / steps[0]
+    due = [
+        values[nibble] * float(largest[(2 * place + half) // 64])
+        for place in range(256)
+        for half, nibble in enumerate((place >> 4, place & 15))
+    ]
+    close(found.reshape(-1), numpy.array(due[: 7 * 73]), 1e-5, 1e-6)
+    with pytest.raises(RuntimeError, match="too few values"):
+        hpu.dequantize_nf4(packed.to("hpu"), largest.to("hpu"), 64, [513], torch.float32)
+    with pytest.raises(RuntimeError, match="too few blocks"):
+        hpu.dequantize_nf4(packed.to("hpu"), largest[:2].to("hpu"), 64, [512], torch.float32)
+    with pytest.raises(RuntimeError, match="uint8"):
+        hpu.dequantize_nf4(packed.int().to("hpu"), largest.to("hpu"), 64, [512], torch.float32)
 
 
 def test_fp4_in_blocks() -> None:

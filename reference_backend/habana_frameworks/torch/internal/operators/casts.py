@@ -1,7 +1,8 @@
-"""Conversions to and from fp8 and packed int4."""
+"""Conversions to and from fp8, and from packed numbers of 4 bits."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -110,6 +111,37 @@ def convert_from_uint4(
         [..., N].
     """
     return _from_nibbles(input, scale, zero_point, out_dtype, signed=False)
+
+
+def dequantize_nf4(
+    input: torch.Tensor,
+    absmax: torch.Tensor,
+    blocksize: int,
+    out_shape: Sequence[int],
+    out_dtype: torch.dtype,
+) -> torch.Tensor:
+    """Values of 4-bit NormalFloat, each times the largest absolute value of its block (arXiv 2305.14314).
+
+    Args:
+        input: uint8[N / 2], the first of two values in the upper bits.
+        absmax: one value for each block of so many elements.
+        blocksize: elements of a block.
+        out_shape: shape of the result, of N elements or one fewer.
+        out_dtype: dtype of the result.
+
+    Raises:
+        RuntimeError: the input is not of uint8, or is too short, or a block has no value in ``absmax``.
+    """
+    if input.dtype != torch.uint8:
+        raise RuntimeError(f"dequantize_nf4 takes packed values as uint8, and the input is {input.dtype}")
+    count = math.prod(out_shape)
+    torch._check(2 * input.numel() >= count, lambda: "dequantize_nf4: the input has too few values")
+    torch._check(absmax.numel() * blocksize >= count, lambda: "dequantize_nf4: absmax has too few blocks")
+    pairs = torch.stack((input.reshape(-1) >> 4, input.reshape(-1) & 15), -1)
+    places = pairs.reshape(-1)[:count].int()
+    values = torch.tensor(formats.NORMAL_FLOAT, dtype=torch.float32, device=input.device)[places]
+    largest = absmax.reshape(-1).float().repeat_interleave(blocksize)[:count]
+    return (values * largest).to(out_dtype).reshape(out_shape)
 
 
 def fake_quant_fp4(input: torch.Tensor, stochastic_rounding: bool, axis: int, dtype: str) -> torch.Tensor:

@@ -1,0 +1,62 @@
+"""optimum-habana, unchanged: each of its modules can be imported, and its trainer learns as on the CPU.
+
+optimum-habana is not a requirement of the project: without it, these tests are skipped. It asks pip for a
+distribution named habana-torch-plugin, which ``reference_backend/companion`` is.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .training import ROUNDING_OF_BFLOAT16, trained
+
+try:
+    importlib.metadata.version("optimum-habana")
+except importlib.metadata.PackageNotFoundError:
+    pytestmark = pytest.mark.skip(reason="optimum-habana is not installed.")
+
+#: It imports GRPOTrainer, which trl has from 0.14 on; others import what trl has until 0.9.
+_OF_ANOTHER_TRL = ["optimum.habana.trl.trainer.grpo_trainer"]
+#: Imports every module of optimum-habana and prints a line for each that cannot be.
+_IMPORTS = """
+import importlib, pkgutil
+import optimum.habana
+
+def refuse(name):
+    print("refused:", name)
+
+for found in pkgutil.walk_packages(optimum.habana.__path__, "optimum.habana.", onerror=refuse):
+    try:
+        importlib.import_module(found.name)
+        print("imported:", found.name)
+    except Exception as error:
+        print("refused:", found.name, type(error).__name__, error)
+"""
+
+
+def test_every_module_can_be_imported() -> None:
+    here = str(Path(sys.executable).parent)
+    environment = os.environ | {"PT_HPU_LAZY_MODE": "0", "PATH": here + os.pathsep + os.environ["PATH"]}
+    command = [sys.executable, "-c", _IMPORTS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-4000:]
+    lines = done.stdout.splitlines()
+    refused = [line.split()[1] for line in lines if line.startswith("refused:")]
+    assert refused == _OF_ANOTHER_TRL, [line for line in lines if line.startswith("refused:")]
+    assert sum(line.startswith("imported:") for line in lines) > 200
+
+
+@pytest.mark.parametrize("words", [(), ("--bf16",)], ids=["fp32", "bf16"])
+def test_its_trainer_has_the_losses_of_the_cpu(tmp_path: Path, words: tuple[str, ...]) -> None:
+    on_cpu = trained(tmp_path / "cpu", "--cpu")["losses"]
+    found = trained(tmp_path / "hpu", "--gaudi", *words)
+    assert (found["device"], found["ranks"]) == ("hpu", 1)
+    assert on_cpu[12] < on_cpu[1] - 1
+    # Its optimizer is the device's, which adds epsilon before the correction of the bias.
+    assert found["losses"] == pytest.approx(on_cpu, rel=ROUNDING_OF_BFLOAT16)
