@@ -73,9 +73,9 @@ def page(outcomes: list[Outcome]) -> Iterator[str]:
     yield ""
     yield (
         "Programs on the reference device, unchanged, in eager mode; `nox -s clients -- --page` writes this "
-        "page. The tests of lightning-habana and the scripts of accelerate are their own; those of the others "
-        "are this project's, which train with them and compare with the CPU. A client that no package index "
-        "has needs `--tree NAME=PATH`."
+        "page. The tests of lightning-habana and the scripts of accelerate are their own; those of the "
+        "others are this project's, which train with them and compare with the CPU. A client that no "
+        "package index has needs `--tree NAME=PATH`."
     )
     yield ""
     yield "| client | version | run | passed | fail as expected | failed | not applicable |"

@@ -20,7 +20,7 @@ import torch as _torch
 from . import _loader
 from .internal import bridge_config, engine, exit
 from .internal.operators import registration as _operators
-from .internal.patches import gpu_migration, torchvision_ops
+from .internal.patches import gpu_migration, quantized_decomposed, torchvision_ops
 from .internal.settings import compile_threads as _compile_threads
 from .internal.settings import mode as _mode
 
@@ -38,6 +38,7 @@ from .version import __version__  # noqa: E402
 
 gpu_migration.load_if_requested()
 torchvision_ops.install()
+quantized_decomposed.install()
 _operators.register()
 exit.let_backward_finish(_C)
 

@@ -22,10 +22,10 @@ dist.reduce_scatter_tensor(part, torch.arange(2.0 * size, device="hpu"))
 print(part.tolist())
 dist.all_to_all_single(whole, torch.arange(2.0 * size, device="hpu"))
 dist.broadcast(x, 0)
-dist.send(x, 0)
-dist.recv(x, 0)
+dist.send(x, (rank + 1) % size)
+dist.recv(x, (rank + 1) % size)
 dist.barrier()
-group = dist.new_group([0, rank])
+group = dist.new_group(sorted({0, rank}))
 work = dist.all_reduce(x, group=group, async_op=True)
 work.wait()
 torch.hpu.synchronize()
@@ -55,6 +55,42 @@ def test_a_rank_of_four_runs_alone(output_of) -> None:
         "True",
         "True",
     ]
+
+
+def test_a_process_without_a_launcher_is_the_first_rank(output_of) -> None:
+    variables = {"PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK": "1", "WORLD_SIZE": "4", "RANK": "3"}
+    found = output_of(PROGRAM, **variables, timeout=120).splitlines()
+    assert found[:3] == ["0 4 hccl", "[3.0, 3.0]", str([[3.0, 3.0]] * 4)]
+
+
+PART = """
+import torch, habana_frameworks.torch, torch.distributed as dist
+from habana_frameworks.torch.utils.experimental import distributed_emulation
+for rank in (0, 2):
+    with distributed_emulation.emulate_distributed(3, rank):
+        dist.init_process_group("hccl")
+        print(dist.get_rank(), dist.get_world_size())
+        x = torch.ones(2, device="hpu")
+        dist.all_reduce(x)
+        print(x.tolist())
+        dist.destroy_process_group()
+try:
+    dist.init_process_group("hccl", init_method="tcp://localhost:1", world_size=2)
+except Exception as error:
+    print(type(error).__name__, "rank" in str(error))
+try:
+    with distributed_emulation.emulate_distributed(3, 3):
+        pass
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_a_part_of_a_program_has_no_peers(output_of) -> None:
+    assert output_of(PART, timeout=120).splitlines() == [
+        "0 3", "[1.0, 1.0]", "2 3", "[1.0, 1.0]", "ValueError True",
+        "a job of 3 ranks has no rank 3: use 0 to 2",
+    ]  # fmt: skip
 
 
 def test_arguments_may_be_positional(output_of) -> None:

@@ -31,6 +31,8 @@ def exists(module: str, name: str) -> bool:
 
 @pytest.mark.parametrize(("module", "name"), list(names(_THERE)))
 def test_a_name_of_the_contract_exists(module: str, name: str) -> None:
+    if "quantizer" in (module.rpartition(".")[2], name) or name == "quantize_pt2e":
+        pytest.importorskip("torchao", reason="torchao is not installed.")
     assert exists(module, name)
 
 

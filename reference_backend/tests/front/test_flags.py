@@ -216,4 +216,5 @@ def test_the_page_is_that_of_the_table():
 
 
 def test_all_flags_of_the_contract_are_there():
-    assert len(FLAGS) == 178  # 177 of the contract's table, and PT_HPU_SYNC_LAUNCH
+    # 177 of the contract's table, PT_HPU_SYNC_LAUNCH and PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK.
+    assert len(FLAGS) == 179

@@ -99,6 +99,13 @@ def test_initialize_marks_constants():
     htcore.hpu_initialize(model, mark_only_scales_as_const=True)
     with pytest.raises(AssertionError, match=r"0.weight is not marked"):
         htcore.quantization._check_params_as_const(model)
+    hpu.set_mark_non_scale_const(False)
+    try:
+        htcore.hpu_initialize(model)
+        with pytest.raises(AssertionError, match=r"0.weight is not marked"):
+            htcore.quantization._check_params_as_const(model)
+    finally:
+        hpu.set_mark_non_scale_const(True)
     htcore.hpu_inference_initialize(model)
     htcore.quantization._check_params_as_const(model)
 

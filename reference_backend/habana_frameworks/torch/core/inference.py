@@ -42,14 +42,18 @@ def hpu_initialize(
         model: a model on hpu; without one nothing happens.
         mark_only_scales_as_const: mark the quantization scales only.
         optimizer, args: accepted, not used.
-        mark_scales, mark_non_scales: mark the quantization scales, and the other tensors.
+        mark_scales, mark_non_scales: mark the quantization scales, and the other tensors, unless
+            `hpu.set_mark_scale_const` or `hpu.set_mark_non_scale_const` has switched that off.
 
     Raises:
         RuntimeError: a parameter or buffer is not on hpu.
     """
     if model is not None:
+        scales, others = flags._marked_as_const()
         quantization._mark_params_as_const(
-            model, scales=mark_scales, non_scales=mark_non_scales and not mark_only_scales_as_const
+            model,
+            scales=mark_scales and scales,
+            non_scales=mark_non_scales and others and not mark_only_scales_as_const,
         )
 
 

@@ -53,6 +53,8 @@ from .flags import (
     getDeterministic,
     is_inference_mode_enabled,
     is_matmul3d_2d_reshape_enabled,
+    set_mark_non_scale_const,
+    set_mark_scale_const,
     set_sync_debug_mode,
     setDeterministic,
 )
@@ -256,6 +258,8 @@ __all__ = [
     "set_autocast_hpu_dtype",
     "set_autocast_hpu_enabled",
     "set_device",
+    "set_mark_non_scale_const",
+    "set_mark_scale_const",
     "set_rng_ctx",
     "set_rng_state",
     "set_rng_state_all",

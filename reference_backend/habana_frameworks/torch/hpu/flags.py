@@ -24,6 +24,7 @@ class ConstSectionSerialization(NamedTuple):
 _inference_mode = bool(bridge_config.value_of("PT_HPU_INFERENCE_MODE"))
 _matmul3d_2d_reshape = bool(bridge_config.value_of("PT_HPU_MATMUL3D_2D_RESHAPE"))
 _quantization = False
+_mark_scales = _mark_non_scales = True
 _const_section_serialization: ConstSectionSerialization | None = None
 
 
@@ -124,6 +125,23 @@ def disable_const_section_serialization() -> None:
     """Undo `enable_const_section_serialization`."""
     global _const_section_serialization
     _const_section_serialization = None
+
+
+def set_mark_scale_const(value: bool) -> None:
+    """Set whether `core.hpu_initialize` marks quantization scales as constant; true at start."""
+    global _mark_scales
+    _mark_scales = bool(value)
+
+
+def set_mark_non_scale_const(value: bool) -> None:
+    """Set whether `core.hpu_initialize` marks tensors that are no scales as constant; true at start."""
+    global _mark_non_scales
+    _mark_non_scales = bool(value)
+
+
+def _marked_as_const() -> tuple[bool, bool]:
+    """Return whether scales are marked, and whether other tensors are."""
+    return _mark_scales, _mark_non_scales
 
 
 def set_sync_debug_mode(debug_mode: bool | int | str) -> None:

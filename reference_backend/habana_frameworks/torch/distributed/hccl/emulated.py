@@ -1,5 +1,8 @@
 """Ranks without peers: ``PT_HPU_EMULATE_DISTRIBUTED=1`` lets one rank of a job of any size run alone.
 
+``PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK=1`` does the same for a process that no launcher has given a number:
+it is rank 0.
+
 No process is waited for, not even to meet. Another backend than hccl is an error at the start; a later group
 of one (`torch.distributed.new_group`) waits for its peers.
 
@@ -22,10 +25,17 @@ from torch._C import _distributed_c10d
 
 from .launch import initialize_distributed_hpu
 
+_waits_for_none = False
+
 
 def is_emulated() -> bool:
-    """Say whether ``PT_HPU_EMULATE_DISTRIBUTED`` is set."""
-    return bool(bridge_config.value_of("PT_HPU_EMULATE_DISTRIBUTED"))
+    """Say whether ``PT_HPU_EMULATE_DISTRIBUTED`` or its ``_SINGLE_RANK`` is set."""
+    return bool(bridge_config.value_of("PT_HPU_EMULATE_DISTRIBUTED")) or _is_the_first()
+
+
+def _is_the_first() -> bool:
+    """Say whether the process is rank 0, whatever a launcher says."""
+    return bool(bridge_config.value_of("PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK"))
 
 
 def transport(rank: int, size: int) -> Any:
@@ -52,8 +62,10 @@ def answer_for_peers(store: Any, rank: int, size: int) -> None:
 
 
 def let_ranks_start_alone() -> None:
-    """Make `torch.distributed.init_process_group` wait for no one, if ranks are emulated."""
-    if is_emulated():
+    """Make `torch.distributed.init_process_group` wait for no one while ranks are emulated."""
+    global _waits_for_none
+    if is_emulated() and not _waits_for_none:
+        _waits_for_none = True
         replace(dist, "init_process_group", _starting_alone)
 
 
@@ -61,6 +73,9 @@ def _starting_alone(original: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
+        if not is_emulated():
+            original(backend, *args, **kwargs)
+            return
         given = signature.bind(backend or "hccl", *args, **kwargs).arguments
         if str(given["backend"]) not in ("hccl", "hpu:hccl"):
             raise ValueError(
@@ -69,6 +84,8 @@ def _starting_alone(original: Callable[..., Any]) -> Callable[..., Any]:
             )
         given.pop("init_method", None)
         sizes = {name: given[name] for name in ("world_size", "rank") if given.get(name, -1) >= 0}
+        if _is_the_first():
+            sizes["rank"] = 0
         size, rank, _ = initialize_distributed_hpu(**sizes)
         given.update(store=dist.HashStore(), world_size=size, rank=max(rank, 0))
         original(**given)

@@ -20,11 +20,12 @@ _NUMBERS = {
 }  # fmt: skip
 #: Elements that share a unit in the MX formats of the Open Compute Project.
 MX_BLOCK = 32
-#: Values of 4-bit NormalFloat: quantiles of a normal distribution, as arXiv 2305.14314 lists them (appendix E).
+#: Values of 4-bit NormalFloat: quantiles of a normal distribution, listed in appendix E of arXiv 2305.14314.
 NORMAL_FLOAT = (
     -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
     -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
-    0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
+    0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+    0.7229568362236023, 1.0,
 )  # fmt: skip
 #: Largest number of e2m1, and the exponent of it.
 _E2M1_LARGEST, _E2M1_EXPONENT = 6.0, 2

@@ -67,6 +67,9 @@ OBEYED: dict[str, Flag] = {
     "PT_HPU_EMULATE_DISTRIBUTED": Flag(
         "bool", False, False, "a rank runs without its peers: collectives copy what it has to itself"
     ),
+    "PT_HPU_EMULATE_DISTRIBUTED_SINGLE_RANK": Flag(
+        "bool", False, False, "the same, and the process is rank 0 of WORLD_SIZE whatever RANK says"
+    ),
     "PT_HPU_ENABLE_SFG": Flag("switch", False, False, "start of the option enable_sfg of hpu_backend"),
     "PT_ENABLE_INT64_SUPPORT": Flag(
         "bool", False, True, "with a profile of hardware: int64 has 64 bits, not 32"

@@ -69,6 +69,11 @@ def _bridge_cleanup() -> None:
     hpu.empty_cache()
 
 
+def _flush_disk_cache() -> None:
+    """Finish all work, and with it what the recipe cache on disk is to hold: it is written as it is made."""
+    hpu._finish_work()
+
+
 def _get_shape_agnostic_unsupported_ops() -> set[str]:
     """Operators whose compiled form cannot serve other sizes: none, as kernels take any."""
     return set()

@@ -7,23 +7,28 @@ from habana_frameworks.torch.hpu.properties import simulated_type, synDeviceType
 
 import torch
 
-from . import detect_recompilation
+from . import detect_recompilation, distributed_emulation
 from .detect_recompilation import (
     const_shape_dataloader,
     data_dynamicity,
     detect_recompilation_auto_model,
     get_shape,
 )
+from .hardware import _record_params, _reset_device_memory, _set_profiler_tracer_memory
 
 __all__ = [
     "_compute_stream",
     "_data_ptr",
     "_get_device_type",
     "_is_fp16_supported",
+    "_record_params",
+    "_reset_device_memory",
+    "_set_profiler_tracer_memory",
     "const_shape_dataloader",
     "data_dynamicity",
     "detect_recompilation",
     "detect_recompilation_auto_model",
+    "distributed_emulation",
     "get_shape",
     "hpu",
     "synDeviceType",

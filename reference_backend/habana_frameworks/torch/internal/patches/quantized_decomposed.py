@@ -1,0 +1,102 @@
+"""Lets torch's ``quantized_decomposed`` operators round to 8-bit floats as the device does.
+
+torch's own kernels round to integers first, whatever the dtype is, which loses most digits of a number below
+16, and turn no 8-bit floats back by channels. On hpu the quotient is rounded once, to the float. Integers are
+torch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from ..operators.formats import FP8
+from .import_hooks import when_imported
+
+_FUNCTIONS = {
+    "quantize_per_tensor": "quantize_per_tensor",
+    "quantize_per_tensor.tensor": "quantize_per_tensor_tensor",
+    "quantize_per_tensor.tensor2": "quantize_per_tensor_tensor2",
+    "quantize_per_channel": "quantize_per_channel",
+}
+
+_library: torch.library.Library | None = None
+
+
+def install() -> None:
+    """Register kernels for hpu when torch has defined the operators."""
+    when_imported("torch.ao.quantization.fx._decomposed", _register)
+
+
+def _register(module: ModuleType) -> None:
+    global _library
+    if _library is not None:
+        return
+    _library = torch.library.Library("quantized_decomposed", "FRAGMENT")
+    for name, function in _FUNCTIONS.items():
+        original = getattr(module, function)
+        _library.impl(name, _per_channel(original) if "channel" in name else _per_tensor(original), "HPU")
+    _library.impl("dequantize_per_channel", _back_by_channels(module.dequantize_per_channel), "HPU")
+
+
+def _per_tensor(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def quantize(
+        input: torch.Tensor, scale: Any, zero_point: Any, quant_min: Any, quant_max: Any, dtype: torch.dtype
+    ) -> torch.Tensor:
+        if dtype not in FP8:
+            return original(input, scale, zero_point, quant_min, quant_max, dtype)
+        return (input.float() * (1.0 / scale) + zero_point).clamp(quant_min, quant_max).to(dtype)
+
+    return quantize
+
+
+def _per_channel(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def quantize(
+        input: torch.Tensor,
+        scales: torch.Tensor,
+        zero_points: torch.Tensor,
+        axis: int,
+        quant_min: int,
+        quant_max: int,
+        dtype: torch.dtype,
+    ) -> torch.Tensor:
+        if dtype not in FP8:
+            return original(input, scales, zero_points, axis, quant_min, quant_max, dtype)
+        sizes = _along(input, axis)
+        quotient = input.float() * (1.0 / scales.reshape(sizes)) + zero_points.reshape(sizes)
+        return quotient.clamp(quant_min, quant_max).to(dtype)
+
+    return quantize
+
+
+def _back_by_channels(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def dequantize(
+        input: torch.Tensor,
+        scales: torch.Tensor,
+        zero_points: torch.Tensor | None,
+        axis: int,
+        quant_min: int,
+        quant_max: int,
+        dtype: torch.dtype,
+        *,
+        out_dtype: torch.dtype | None = None,
+    ) -> torch.Tensor:
+        if dtype not in FP8:
+            return original(
+                input, scales, zero_points, axis, quant_min, quant_max, dtype, out_dtype=out_dtype
+            )
+        sizes = _along(input, axis)
+        values = input.float() if zero_points is None else input.float() - zero_points.reshape(sizes)
+        return (values * scales.reshape(sizes)).to(out_dtype or torch.float32)
+
+    return dequantize
+
+
+def _along(input: torch.Tensor, axis: int) -> list[int]:
+    """Sizes by which one value for each place of an axis broadcasts."""
+    sizes = [1] * input.dim()
+    sizes[axis] = -1
+    return sizes

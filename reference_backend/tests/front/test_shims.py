@@ -1,0 +1,31 @@
+"""Modules of the contract that hold other modules' names, and functions that only hardware has."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from habana_frameworks.torch import _hpex_C
+from habana_frameworks.torch.internal import synrec_helper
+from habana_frameworks.torch.utils import _debug_C, debug
+from habana_frameworks.torch.utils import experimental as htexp
+
+
+def test_extensions_of_the_bridge_hold_what_the_package_has() -> None:
+    assert _debug_C._get_fallback_op_count() == debug._get_fallback_op_count()
+    assert _hpex_C.rms_norm is torch.ops.hpu.rms_norm
+    with pytest.raises(AttributeError, match="'nothing' is not one"):
+        _ = _debug_C.nothing
+    with pytest.raises(AttributeError, match="'nothing' is not one"):
+        _ = _hpex_C.nothing
+    with pytest.raises(AttributeError, match="graph_dumps writes its graphs"):
+        _ = synrec_helper.record
+
+
+def test_what_only_hardware_has_is_refused_in_one_sentence() -> None:
+    for call in (
+        lambda: htexp._record_params(torch.nn.Linear(2, 2)),
+        lambda: htexp._reset_device_memory(),
+        lambda: htexp._set_profiler_tracer_memory(0),
+    ):
+        with pytest.raises(NotImplementedError, match=r"this device does not (have|do)"):
+            call()

@@ -1,0 +1,79 @@
+"""quantized_decomposed on hpu: integers as torch has them, 8-bit floats rounded once; eager and compiled."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import habana_frameworks.torch  # noqa: F401
+import pytest
+import torch
+
+importlib.import_module("torch.ao.quantization.fx._decomposed")
+quantized = torch.ops.quantized_decomposed
+E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
+LIMITS = {E4M3: (-448, 448), E5M2: (-57344, 57344), torch.int8: (-128, 127), torch.uint8: (0, 255)}
+
+
+def quantize(form: str, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    low, high = LIMITS[dtype]
+    scale, zero = torch.tensor(0.37, device=x.device), torch.tensor(0, device=x.device)
+    if form == "number":
+        return quantized.quantize_per_tensor(x, 0.37, 0, low, high, dtype)
+    if form == "tensor":
+        return quantized.quantize_per_tensor.tensor(x, scale, zero, low, high, dtype)
+    if form == "limits":
+        limits = torch.tensor(low, device=x.device), torch.tensor(high, device=x.device)
+        return quantized.quantize_per_tensor.tensor2(x, scale, zero, *limits, dtype)
+    scales = torch.linspace(0.1, 2, x.shape[1], device=x.device)
+    return quantized.quantize_per_channel(x, scales, torch.zeros_like(scales), 1, low, high, dtype)
+
+
+def numbers() -> torch.Tensor:
+    return torch.randn(5, 7, generator=torch.Generator().manual_seed(0)) * 10
+
+
+def ways() -> list[Any]:
+    def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+        torch._dynamo.reset()
+        return torch.compile(function, backend="hpu_backend", fullgraph=True)
+
+    return [pytest.param(lambda function: function, id="eager"), pytest.param(compiled, id="compile")]
+
+
+@pytest.mark.parametrize("form", ["number", "tensor", "limits", "channel"])
+@pytest.mark.parametrize("dtype", list(LIMITS), ids=str)
+@pytest.mark.parametrize("way", ways())
+def test_numbers_are_rounded_once(way: Callable[..., Any], dtype: torch.dtype, form: str) -> None:
+    x = numbers()
+    found = way(lambda values: quantize(form, values, dtype))(x.to("hpu"))
+    assert found.device.type == "hpu" and found.dtype == dtype
+    if not dtype.is_floating_point:
+        assert torch.equal(found.cpu(), quantize(form, x, dtype))
+        return
+    scale = torch.linspace(0.1, 2, 7) if form == "channel" else torch.full((7,), 0.37)
+    low, high = LIMITS[dtype]
+    due = (x * (1 / scale)).clamp(low, high).to(dtype)
+    assert torch.equal(found.cpu().view(torch.uint8), due.view(torch.uint8))
+
+
+@pytest.mark.parametrize("dtype", [E4M3, torch.int8], ids=str)
+@pytest.mark.parametrize("way", ways())
+def test_what_was_rounded_is_turned_back(way: Callable[..., Any], dtype: torch.dtype) -> None:
+    low, high = LIMITS[dtype]
+
+    def there_and_back(values: torch.Tensor) -> torch.Tensor:
+        inner = quantized.quantize_per_tensor(values, 0.37, 0, low, high, dtype)
+        return quantized.dequantize_per_tensor(inner, 0.37, 0, low, high, dtype)
+
+    x = numbers()
+    found = way(there_and_back)(x.to("hpu")).cpu()
+    step = 0.37 / 2 if dtype == torch.int8 else x.abs() / 16 + 1e-3
+    assert bool(((found - x).abs() <= step * 1.01).all())
+    scales = torch.linspace(0.1, 2, 7)
+    packed = quantize("channel", x.to("hpu"), dtype)
+    back = quantized.dequantize_per_channel(
+        packed, scales.to("hpu"), None, 1, low, high, dtype, out_dtype=torch.float32
+    )
+    torch.testing.assert_close(back.cpu(), packed.cpu().float() * scales)
