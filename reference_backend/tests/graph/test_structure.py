@@ -27,7 +27,8 @@ def test_packer_rebuilds_what_it_took_apart():
         "ordered": collections.OrderedDict(a=torch.tensor(5.0)),
     }
     packer = TensorPacker()
-    assert [tensor.item() for tensor in packer.pack(value)] == [1, 3, 4, 5]
+    tensors, metadata = packer.pack(value)
+    assert [tensor.item() for tensor in tensors] == [1, 3, 4, 5]
     rebuilt = packer.unpack([torch.tensor(float(number)) for number in (10, 30, 40, 50)])
     assert rebuilt["list"] == [torch.tensor(10.0), 2]
     assert isinstance(rebuilt["point"], Point)
@@ -38,11 +39,13 @@ def test_packer_rebuilds_what_it_took_apart():
     assert rebuilt["ordered"]["a"].item() == 50
     assert value["ordered"]["a"].item() == 5
     assert value["output"].logits.item() == 4
+    packer.pack([torch.ones(2)])
+    assert packer.unpack(tensors, metadata)["list"] == [torch.tensor(1.0), 2]
 
 
 def test_results_of_operators_are_taken_apart():
     packer = TensorPacker()
-    assert len(packer.pack(torch.topk(torch.tensor([1.0, 3.0, 2.0]), 2))) == 2
+    assert len(packer.pack(torch.topk(torch.tensor([1.0, 3.0, 2.0]), 2))[0]) == 2
     rebuilt = packer.unpack([torch.tensor([5.0]), torch.tensor([6])])
     assert type(rebuilt) is torch.return_types.topk
     assert (rebuilt.values.item(), rebuilt.indices.item()) == (5, 6)

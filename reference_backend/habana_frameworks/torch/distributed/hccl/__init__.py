@@ -6,11 +6,13 @@ Importing this registers the backend with `torch.distributed` and reads the rank
 
 from __future__ import annotations
 
+from . import operators
 from .backend import register
 from .emulated import let_ranks_start_alone
 from .launch import initialize_distributed_hpu
 
 register()
+operators.register()
 let_ranks_start_alone()
 initialize_distributed_hpu()
 

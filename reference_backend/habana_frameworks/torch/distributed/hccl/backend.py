@@ -10,6 +10,7 @@ from habana_frameworks.torch.internal.settings.environment import read
 
 import torch.distributed as dist
 
+from . import operators
 from .emulated import answer_for_peers, is_emulated, transport
 
 NAME = "hccl"
@@ -31,10 +32,12 @@ def create(options: Any, backend_options: Any = None) -> dist.Backend:
     Raises:
         RuntimeError: gloo cannot connect the ranks within the timeout.
     """
-    if not dist.is_initialized():
-        _communicators.clear()  # those of a world that has ended
+    if not dist.is_initialized():  # a world has ended
+        _communicators.clear()
+        operators.forget()
     ranks = options.global_ranks_in_group or range(options.group_size)  # none: those of the world
     key = (tuple(ranks), options.timeout)
+    operators.number(options.group_id)
     if not read("PT_ENABLE_COMM_GROUP_CACHE", "bool", False):
         return _connected(options)
     if key not in _communicators:

@@ -41,10 +41,7 @@ def requires_fallback(node: Node) -> bool:
     tensors that are not strided.
     """
     reason = fallback_reason(node)
-    name = operator_name(node)
-    logger.debug(
-        "Node %s (%s) requires fallback: %s%s", node.name, name, bool(reason), reason and f", {reason}"
-    )
+    logger.debug("Node: %s requires fallback: %s%s", node.name, bool(reason), reason and f", {reason}")
     return bool(reason)
 
 

@@ -173,7 +173,7 @@ class GraphedPasses:
 
         with graph(forward, dry_run=dry_run), saved_tensors_hooks(pack, lambda tensor: tensor):
             value = function()
-            results = list(self._results.pack(value))
+            results = list(self._results.pack(value)[0])
         check_plain(value)
         del value
         targets = self._targets()

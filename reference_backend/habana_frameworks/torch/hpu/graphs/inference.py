@@ -142,7 +142,7 @@ class GraphCache:
         with graph(captured, dry_run=self._dry_run):
             outputs = self._function(*args, **kwargs)
             # A replay cannot be differentiated, so neither are the results of the capture.
-            results = tuple(tensor.detach() for tensor in packer.pack(outputs))
+            results = tuple(tensor.detach() for tensor in packer.pack(outputs)[0])
         try:
             check_plain(outputs)
         except Uncacheable as reason:

@@ -97,6 +97,14 @@ def with_tensors(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
     return rebuild(value, lambda leaf: next(remaining) if isinstance(leaf, torch.Tensor) else leaf)
 
 
+@dataclasses.dataclass(frozen=True)
+class Structure:
+    """A nested value without its tensors, of which there are ``count``."""
+
+    value: Any
+    count: int
+
+
 class TensorPacker:
     """Takes the tensors out of one nested value, and puts tensors back into that structure.
 
@@ -109,31 +117,34 @@ class TensorPacker:
     def __init__(self, is_out_pack: bool = False, verbose: bool = False) -> None:
         self.is_out_pack = is_out_pack
         self.verbose = verbose
-        self._structure: Any = None
-        self._packed = False
+        self._last: Structure | None = None
 
-    def pack(self, value: Any) -> tuple[torch.Tensor, ...]:
-        """Return the tensors of `value` in order, and remember its structure for `unpack`."""
+    def pack(self, value: Any) -> tuple[tuple[torch.Tensor, ...], Structure]:
+        """Return the tensors of `value` in order, and its structure, which `unpack` also remembers."""
         tensors = tuple(tensors_of(value))
         # Placeholders, so that the packer does not keep the memory of the tensors.
-        self._structure = with_tensors(value, [torch.empty(0)] * len(tensors))
-        self._count, self._packed = len(tensors), True
+        self._last = Structure(with_tensors(value, [torch.empty(0)] * len(tensors)), len(tensors))
         if self.verbose:
             print(f"{type(self).__name__}: {len(tensors)} tensors in {describe(value)}")
-        return tensors
+        return tensors, self._last
 
-    def unpack(self, tensors: Sequence[torch.Tensor]) -> Any:
-        """Rebuild the value that was packed, with these tensors.
+    def unpack(self, tensors: Sequence[torch.Tensor], metadata: Structure | None = None) -> Any:
+        """Build a value that `pack` has taken apart, with these tensors.
+
+        Args:
+            tensors: as many as there were.
+            metadata: the structure that `pack` returned, of the last value by default.
 
         Raises:
             RuntimeError: nothing was packed.
             ValueError: the number of tensors is not the one that was packed.
         """
-        if not self._packed:
+        structure = self._last if metadata is None else metadata
+        if structure is None:
             raise RuntimeError("this TensorPacker has no structure to unpack into: call pack first")
-        if len(tensors) != self._count:
-            raise ValueError(f"{len(tensors)} tensors do not fit a structure of {self._count}")
-        return with_tensors(self._structure, list(tensors))
+        if len(tensors) != structure.count:
+            raise ValueError(f"{len(tensors)} tensors do not fit a structure of {structure.count}")
+        return with_tensors(structure.value, list(tensors))
 
 
 def describe(value: Any) -> str:

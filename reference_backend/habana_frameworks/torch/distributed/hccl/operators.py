@@ -1,0 +1,161 @@
+"""Collectives as operators of ``torch.ops.hccl``, which name their group by a number.
+
+The number of a group is its place in the order in which this process made the groups of hccl; the world's is
+0. Work is done in the order of the current stream, as by `torch.distributed`; the host does not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+_SCHEMAS = """\
+allgather_out(Tensor input_tensor, int comm_id, Tensor(a!) output_tensor) -> Tensor(a!)
+allreduce_(Tensor(a!) tensor, int reduceOp, int comm_id) -> Tensor(a!)
+alltoall_out(Tensor input_tensor, int comm_id, int[] outputSplitSizes, int[] inputSplitSizes, \
+Tensor(a!) output_tensor) -> Tensor(a!)
+broadcast_(Tensor(a!) tensor, int root_rank, int comm_id) -> Tensor(a!)
+recv_(Tensor(a!) tensor, int src_rank, int tag, int comm_id) -> Tensor(a!)
+reduce_(Tensor(a!) tensor, int dst_rank, int reduceOp, int comm_id) -> Tensor(a!)
+reduce_scatter_out(Tensor input_tensor, int reduceOp, int comm_id, Tensor(a!) output_tensor) -> Tensor(a!)
+send_(Tensor(a!) tensor, int dst_rank, int tag, int comm_id) -> Tensor(a!)
+"""
+
+#: Names of groups; their places are the numbers.
+_groups: list[str] = []
+_libraries: list[torch.library.Library] = []
+
+
+def number(group: str) -> None:
+    """Give the group of a name the next number."""
+    _groups.append(group)
+
+
+def forget() -> None:
+    """Begin at 0 again, as a world has ended."""
+    _groups.clear()
+
+
+def comm_id(group: dist.ProcessGroup | None = None) -> int:
+    """Return the number of a group, of the world by default.
+
+    Raises:
+        ValueError: the group has no hccl backend.
+    """
+    name = (group if group is not None else dist.distributed_c10d._get_default_group()).group_name
+    if name not in _groups:
+        raise ValueError(f"the process group {name!r} has no hccl backend: make it with backend='hccl'")
+    return _groups.index(name)
+
+
+def _backend(comm_id: int) -> Any:
+    if not 0 <= comm_id < len(_groups):
+        raise RuntimeError(
+            f"there is no hccl group {comm_id}: use a number of distributed.hccl.operators.comm_id"
+        )
+    group = dist.distributed_c10d._resolve_process_group(_groups[comm_id])
+    return group._get_backend(torch.device("hpu"))
+
+
+def _reduction(number: int) -> Any:
+    """The reduction of a number, which is that of torch's ``ReduceOp``."""
+    return dist.ReduceOp(dist.ReduceOp.RedOpType(number))
+
+
+def allgather_out(input_tensor: torch.Tensor, comm_id: int, output_tensor: torch.Tensor) -> torch.Tensor:
+    """Gather the tensors of all ranks, one after the other."""
+    _backend(comm_id)._allgather_base(output_tensor, input_tensor, c10d.AllgatherOptions()).wait()
+    return output_tensor
+
+
+def allreduce_(tensor: torch.Tensor, reduceOp: int, comm_id: int) -> torch.Tensor:
+    """Reduce the tensors of all ranks, on each."""
+    options = c10d.AllreduceOptions()
+    options.reduceOp = _reduction(reduceOp)
+    _backend(comm_id).allreduce([tensor], options).wait()
+    return tensor
+
+
+def alltoall_out(
+    input_tensor: torch.Tensor,
+    comm_id: int,
+    outputSplitSizes: Sequence[int],
+    inputSplitSizes: Sequence[int],
+    output_tensor: torch.Tensor,
+) -> torch.Tensor:
+    """Send each rank its part, of the given sizes or of equal ones."""
+    _backend(comm_id).alltoall_base(
+        output_tensor, input_tensor, list(outputSplitSizes), list(inputSplitSizes), c10d.AllToAllOptions()
+    ).wait()
+    return output_tensor
+
+
+def broadcast_(tensor: torch.Tensor, root_rank: int, comm_id: int) -> torch.Tensor:
+    """Copy one rank's tensor to all."""
+    options = c10d.BroadcastOptions()
+    options.rootRank, options.rootTensor = root_rank, 0
+    _backend(comm_id).broadcast([tensor], options).wait()
+    return tensor
+
+
+def recv_(tensor: torch.Tensor, src_rank: int, tag: int, comm_id: int) -> torch.Tensor:
+    """Receive a tensor from a rank."""
+    _backend(comm_id).recv([tensor], src_rank, tag).wait()
+    return tensor
+
+
+def reduce_(tensor: torch.Tensor, dst_rank: int, reduceOp: int, comm_id: int) -> torch.Tensor:
+    """Reduce the tensors of all ranks, on one."""
+    options = c10d.ReduceOptions()
+    options.rootRank, options.reduceOp = dst_rank, _reduction(reduceOp)
+    _backend(comm_id).reduce([tensor], options).wait()
+    return tensor
+
+
+def reduce_scatter_out(
+    input_tensor: torch.Tensor, reduceOp: int, comm_id: int, output_tensor: torch.Tensor
+) -> torch.Tensor:
+    """Reduce the tensors of all ranks, and leave each one part."""
+    options = c10d.ReduceScatterOptions()
+    options.reduceOp = _reduction(reduceOp)
+    _backend(comm_id)._reduce_scatter_base(output_tensor, input_tensor, options).wait()
+    return output_tensor
+
+
+def send_(tensor: torch.Tensor, dst_rank: int, tag: int, comm_id: int) -> torch.Tensor:
+    """Send a tensor to a rank."""
+    _backend(comm_id).send([tensor], dst_rank, tag).wait()
+    return tensor
+
+
+_KERNELS: dict[str, Callable[..., torch.Tensor]] = {
+    one.__name__: one
+    for one in (
+        *(allgather_out, allreduce_, alltoall_out, broadcast_),
+        *(recv_, reduce_, reduce_scatter_out, send_),
+    )
+}
+
+
+def register() -> None:
+    """Define the operators. A second call does nothing."""
+    if _libraries:
+        return
+    library = torch.library.Library("hccl", "FRAGMENT")
+    _libraries.append(library)
+    for schema in _SCHEMAS.splitlines():
+        name = schema.partition("(")[0]
+        library.define(schema)
+        library.impl(name, _KERNELS[name], "HPU")
+        library.impl(name, _written_by(name), "Meta")
+
+
+def _written_by(name: str) -> Callable[..., torch.Tensor]:
+    """What an operator returns on tensors without values: the tensor that it writes."""
+    if name.endswith("_out"):
+        return lambda *arguments: arguments[-1]
+    return lambda *arguments: arguments[0]
