@@ -50,7 +50,7 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
   }
 
   Returned operator()(Arguments... arguments) const {
-    if (C10_UNLIKELY(runtime::needs_attention() || is_large(arguments...))) {
+    if (C10_UNLIKELY(runtime::needs_attention() || is_large(arguments...) || has_float8(arguments...))) {
       return c10::impl::BoxedKernelWrapper<Returned(Arguments...)>::call(
           boxed_, op_, c10::DispatchKeySet(c10::DispatchKey::HPU), std::forward<Arguments>(arguments)...);
     }
@@ -97,6 +97,18 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
     };
     (look(arguments), ...);
     return size.is_large(plan_->cost);
+  }
+
+  // The CPU's kernels of these operators have every dtype but those, which only the boxed way widens.
+  static bool has_float8(const Arguments&... arguments) {
+    const auto look = [](const auto& argument) {
+      if constexpr (kIsTensor<decltype(argument)>) {
+        return at::isFloat8Type(argument.scalar_type());
+      } else {
+        return false;
+      }
+    };
+    return (look(arguments) || ...);
   }
 
   template <class Argument>

@@ -12,6 +12,7 @@
 #include "kernels/host_tensors.h"
 #include "kernels/operator_plan.h"
 #include "kernels/profile.h"
+#include "kernels/widened.h"
 #include "memory/allocator.h"
 #include "memory/detour.h"
 #include "memory/host_storage.h"
@@ -179,7 +180,7 @@ void Call::run(std::uint64_t with_seed, const c10::IValue* with_lifted) const {
   }
   {
     const memory::DonationScope scope(donations);
-    op.redispatchBoxed(key, &values);
+    kernels::run_or_widen(*plan, op, key, &values);
   }
   plan->executed.fetch_add(1, std::memory_order_relaxed);
   if (C10_UNLIKELY(kernels::is_profiled())) {

@@ -4,6 +4,7 @@
 #include <ATen/core/ivalue.h>
 
 #include "kernels/host_call.h"
+#include "kernels/widened.h"
 #include "runtime/device.h"
 #include "runtime/generator.h"
 
@@ -73,7 +74,11 @@ void HostKernel::run(const c10::OperatorHandle& op, torch::jit::Stack* stack) co
     value = runtime::seeded_cpu_generator(
         runtime::draw_seed(value.isNone() ? std::nullopt : std::make_optional(value.toGenerator())));
   }
-  op.redispatchBoxed(key_, stack);
+  if (dense_) {
+    run_or_widen(plan_, op, key_, stack);
+  } else {
+    op.redispatchBoxed(key_, stack);
+  }
   call.kernel_done();
   call.finish();
   const std::size_t result = stack->size() - plan_.returns;

@@ -108,6 +108,9 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
     if (mentions(argument.real_type(), c10::TypeKind::GeneratorType)) {
       generator = static_cast<int>(i);
     }
+    if (argument.name() == "index" && op.operator_name().name == "aten::take") {
+      places = static_cast<int>(i);
+    }
     if (argument.name() == "output_size" && name == "aten::repeat_interleave.Tensor") {
       size_argument = static_cast<int>(i);
     }

@@ -1,0 +1,212 @@
+#include "kernels/widened.h"
+
+#include <ATen/core/List.h>
+#include <c10/util/Exception.h>
+
+#include <cstring>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace hpu_reference::kernels {
+
+namespace {
+
+bool is_low(const at::Tensor& tensor) {
+  if (!tensor.defined()) {
+    return false;
+  }
+  const at::ScalarType type = tensor.scalar_type();
+  return type == at::kHalf || type == at::kBFloat16 || at::isFloat8Type(type);
+}
+
+template <class Function>
+void for_each_tensor(const c10::IValue& value, const Function& function) {
+  if (value.isTensor()) {
+    function(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorList()) {
+      function(tensor);
+    }
+  } else if (value.isOptionalTensorList()) {
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorList()) {
+      if (tensor.has_value()) {
+        function(*tensor);
+      }
+    }
+  }
+}
+
+// Arguments in float32; one copy for each tensor, however often it is among them.
+class Widened {
+ public:
+  at::Tensor of(const at::Tensor& tensor) {
+    if (!is_low(tensor)) {
+      return tensor;
+    }
+    at::Tensor& copy = copies_[tensor.unsafeGetTensorImpl()];
+    if (!copy.defined()) {
+      copy = tensor.to(at::kFloat);
+    }
+    return copy;
+  }
+
+  c10::IValue of(const c10::IValue& value) {
+    if (value.isTensor()) {
+      return of(value.toTensor());
+    }
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> result;
+      for (const at::Tensor& tensor : value.toTensorList()) {
+        result.push_back(of(tensor));
+      }
+      return result;
+    }
+    if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> result;
+      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorList()) {
+        result.push_back(tensor.has_value() ? std::make_optional(of(*tensor)) : std::nullopt);
+      }
+      return result;
+    }
+    return value;
+  }
+
+ private:
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> copies_;
+};
+
+// The one dtype of low precision among the arguments; nothing if there are two, or other floats beside it.
+std::optional<at::ScalarType> dtype_of(const std::vector<c10::IValue>& arguments) {
+  std::optional<at::ScalarType> found;
+  bool mixed = false;
+  for (const c10::IValue& value : arguments) {
+    for_each_tensor(value, [&](const at::Tensor& tensor) {
+      if (!tensor.defined() || !(at::isFloatingType(tensor.scalar_type()) || tensor.is_complex())) {
+        return;
+      }
+      mixed |= !is_low(tensor) || (found.has_value() && *found != tensor.scalar_type());
+      found = tensor.scalar_type();
+    });
+  }
+  return mixed ? std::nullopt : found;
+}
+
+// Position of the argument that a result is, or -1.
+int written_argument(const c10::FunctionSchema& schema, std::size_t result) {
+  const c10::AliasInfo* info = schema.returns()[result].alias_info();
+  if (info == nullptr || !info->isWrite()) {
+    return -1;
+  }
+  for (std::size_t i = 0; i < schema.arguments().size(); i++) {
+    const c10::AliasInfo* other = schema.arguments()[i].alias_info();
+    if (other != nullptr && other->beforeSets() == info->beforeSets()) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+// True if the call names the dtype of its results.
+bool names_dtype(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); i++) {
+    const std::string& name = schema.arguments()[i].name();
+    if ((name == "dtype" || name == "out_dtype") && !arguments[i].isNone()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void write_rounded(const c10::IValue& original, Widened& widened) {
+  for_each_tensor(original, [&](const at::Tensor& tensor) {
+    if (!is_low(tensor)) {
+      return;
+    }
+    const at::Tensor computed = widened.of(tensor);
+    if (tensor.sizes() != computed.sizes()) {
+      tensor.resize_(computed.sizes());
+    }
+    tensor.copy_(computed);
+  });
+}
+
+c10::IValue rounded(c10::IValue&& value, at::ScalarType dtype) {
+  const auto of = [dtype](const at::Tensor& tensor) {
+    return tensor.defined() && tensor.scalar_type() == at::kFloat ? tensor.to(dtype) : tensor;
+  };
+  if (value.isTensor()) {
+    return of(value.toTensor());
+  }
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> result;
+    for (const at::Tensor& tensor : value.toTensorList()) {
+      result.push_back(of(tensor));
+    }
+    return result;
+  }
+  return std::move(value);
+}
+
+// True if one of the arguments on the stack is, or holds, a tensor of 8 or 16 bits a number.
+bool has_low_precision(const torch::jit::Stack& stack, std::size_t first) {
+  bool found = false;
+  for (std::size_t i = first; i < stack.size(); i++) {
+    for_each_tensor(stack[i], [&](const at::Tensor& tensor) { found |= is_low(tensor); });
+  }
+  return found;
+}
+
+}  // namespace
+
+void run_or_widen(const OperatorPlan& plan,
+                  const c10::OperatorHandle& op,
+                  c10::DispatchKeySet key,
+                  torch::jit::Stack* stack) {
+  const std::size_t first = stack->size() - plan.arguments;
+  if (C10_UNLIKELY(plan.places >= 0)) {
+    c10::IValue& value = (*stack)[first + static_cast<std::size_t>(plan.places)];
+    if (value.toTensor().scalar_type() == at::kInt) {
+      value = value.toTensor().to(at::kLong);
+    }
+  }
+  if (!has_low_precision(*stack, first)) {
+    op.redispatchBoxed(key, stack);
+    return;
+  }
+  const std::vector<c10::IValue> arguments(stack->begin() + static_cast<std::ptrdiff_t>(first), stack->end());
+  const std::optional<at::ScalarType> dtype = dtype_of(arguments);
+  try {
+    op.redispatchBoxed(key, stack);
+    return;
+  } catch (const c10::NotImplementedError& error) {
+    const bool lacks_dtype =
+        std::strstr(error.what_without_backtrace(), "\" not implemented for '") != nullptr;
+    if (!dtype.has_value() || !lacks_dtype) {
+      throw;
+    }
+  }
+  Widened widened;
+  stack->resize(first);
+  for (const c10::IValue& value : arguments) {
+    stack->push_back(widened.of(value));
+  }
+  op.redispatchBoxed(key, stack);
+  for (std::size_t i = 0; i < plan.arguments; i++) {
+    if (plan.written[i]) {
+      write_rounded(arguments[i], widened);
+    }
+  }
+  const bool keeps = names_dtype(op.schema(), arguments);
+  for (std::size_t i = 0; i < plan.returns; i++) {
+    c10::IValue& value = (*stack)[first + i];
+    const int argument = written_argument(op.schema(), i);
+    if (argument >= 0) {
+      value = arguments[static_cast<std::size_t>(argument)];
+    } else if (!keeps) {
+      value = rounded(std::move(value), *dtype);
+    }
+  }
+}
+
+}  // namespace hpu_reference::kernels
