@@ -18,7 +18,7 @@ def numbers(*sizes: int, seed: int = 0) -> torch.Tensor:
 
 
 def lacks(call: Callable[[], object]) -> bool:
-    """Whether the CPU refuses the dtype."""
+    """Say whether the CPU refuses the dtype."""
     try:
         call()
     except NotImplementedError as error:

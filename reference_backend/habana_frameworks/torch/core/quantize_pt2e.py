@@ -89,7 +89,7 @@ def export(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | Non
 
 
 def prepare_pt2e(model: nn.Module, quantizer: Any) -> nn.Module:
-    """Put observers where a quantizer wants values rounded.
+    """Put observers at the values that a quantizer rounds.
 
     Args:
         model: what `export` returned, before its first call if it is a `PartitionedModel`.

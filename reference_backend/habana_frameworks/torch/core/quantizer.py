@@ -71,7 +71,7 @@ class SimpleAbsMaxObserver(AbsMaxObserver):
 
 @dataclasses.dataclass(frozen=True)
 class QuantConfig:
-    """How activations and weights are rounded."""
+    """Rounding of activations and of weights."""
 
     activation: QuantizationSpec
     weight: QuantizationSpec

@@ -11,7 +11,7 @@ def __getattr__(name: str) -> Any:
     """Return a function of `utils.debug`.
 
     Raises:
-        AttributeError: there is none of that name.
+        AttributeError: there is no function of that name.
     """
     found = getattr(debug, name, None)
     if found is None:

@@ -155,7 +155,7 @@ def register() -> None:
 
 
 def _written_by(name: str) -> Callable[..., torch.Tensor]:
-    """What an operator returns on tensors without values: the tensor that it writes."""
+    """Kernel for tensors without values: it returns the tensor that the operator writes."""
     if name.endswith("_out"):
         return lambda *arguments: arguments[-1]
     return lambda *arguments: arguments[0]

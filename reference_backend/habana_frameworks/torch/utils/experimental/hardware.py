@@ -1,4 +1,4 @@
-"""What only hardware has: each function raises one sentence that says so."""
+"""Functions for what only hardware has: each raises one sentence that says so."""
 
 from __future__ import annotations
 
