@@ -10,18 +10,34 @@ from habana_frameworks.torch.utils.lib_utils import get_include_dir, get_lib_dir
 from torch.utils import cpp_extension
 
 
+def built(file: str, folder: Path) -> None:
+    """Build operators and load them."""
+    cpp_extension.load(
+        f"operators_of_{Path(file).stem}",
+        [str(Path(__file__).with_name(file))],
+        extra_include_paths=[get_include_dir()],
+        extra_cflags=["-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror"],
+        build_directory=str(folder),
+        is_python_module=False,
+    )
+
+
 @pytest.fixture(scope="module")
 def operators(tmp_path_factory: pytest.TempPathFactory):
     """The operators of topk.cpp."""
-    cpp_extension.load(
-        "example_operators",
-        [str(Path(__file__).with_name("topk.cpp"))],
-        extra_include_paths=[get_include_dir()],
-        extra_cflags=["-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror"],
-        build_directory=str(tmp_path_factory.mktemp("operators")),
-        is_python_module=False,
-    )
+    built("topk.cpp", tmp_path_factory.mktemp("operators"))
     return torch.ops.example
+
+
+def test_an_operator_by_the_older_interface(tmp_path: Path) -> None:
+    built("legacy.cpp", tmp_path)
+    a, b = torch.randn(3, 1), torch.randn(4)
+    found = torch.ops.legacy.scaled_add(a.to("hpu"), b.to("hpu"), 0.5)
+    assert found.device.type == "hpu" and torch.allclose(found.cpu(), a + 0.5 * b)
+    with pytest.raises(RuntimeError, match="describes an input 1, and was given 1"):
+        torch.ops.legacy.few(a.to("hpu"))
+    with pytest.raises(RuntimeError, match="the operator legacy::unknown is not registered"):
+        torch.ops.legacy.unknown(a.to("hpu"))
 
 
 def test_the_folders_exist() -> None:
