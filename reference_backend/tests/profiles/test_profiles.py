@@ -165,6 +165,19 @@ print(torch.ops.hpu.cast_to_fp8_v2(x, one, False, False, torch.float8_e4m3fn)[0]
     assert output_of(START + code, HPU_REFERENCE_PROFILE="gaudi3") == "[448.0, 288.0]"
 
 
+def test_scales_of_fp8_layers_are_for_the_largest_number_of_the_profile(output_of) -> None:
+    code = """
+from habana_frameworks.torch.hpex.experimental import transformer_engine as te
+module = te.Linear(8, 4)
+for _ in range(2):
+    with te.fp8_autocast(enabled=True):
+        module(torch.full((2, 8), 2.0, device="hpu"))
+print(module.fp8_meta["scaling_fwd"].scale[0].item())
+"""
+    assert output_of(START + code, HPU_REFERENCE_PROFILE="gaudi2") == "120.0"
+    assert output_of(START + code, HPU_REFERENCE_PROFILE="gaudi3") == "224.0"
+
+
 @pytest.mark.parametrize(
     ("variables", "words"),
     [

@@ -11,6 +11,8 @@ from ..settings import bridge_config
 E4M3 = torch.float8_e4m3fn
 E5M2 = torch.float8_e5m2
 FP8 = (E4M3, E5M2)
+#: The profile of hardware does not change, and Dynamo cannot trace a question to the core.
+_LARGEST_E4M3 = float(_C.largest_e4m3())
 #: Bits of mantissa and the exponent of the smallest normal number, by format.
 _SHAPES = {E4M3: (3, -6), E5M2: (2, -14), torch.bfloat16: (7, -126), torch.float16: (10, -14)}
 #: Dtypes by their number in torch, for schemas that give a number.
@@ -38,9 +40,7 @@ def wide(tensor: torch.Tensor) -> torch.Tensor:
 
 def largest(dtype: torch.dtype) -> float:
     """Largest finite number of an fp8 dtype on this device."""
-    if dtype == E4M3:
-        return float(_C.largest_e4m3())
-    return float(torch.finfo(dtype).max)
+    return _LARGEST_E4M3 if dtype == E4M3 else float(torch.finfo(dtype).max)
 
 
 def to_fp8(values: torch.Tensor, dtype: torch.dtype, stochastic: bool = False) -> torch.Tensor:

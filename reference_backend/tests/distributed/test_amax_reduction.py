@@ -1,0 +1,36 @@
+"""Ranks that share the magnitudes of fp8: their scales are those of the largest, in a group or in the world."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributed as dist
+from habana_frameworks.torch.hpex.experimental import transformer_engine as te
+from habana_frameworks.torch.hpex.experimental.transformer_engine.recipe import DelayedScaling
+
+
+def scales(rank: int, recipe: DelayedScaling, group: dist.ProcessGroup | None = None) -> list[float]:
+    """Scales of the input and of the output's gradient after a step, whose numbers are the rank's."""
+    torch.manual_seed(1)
+    module = te.Linear(8, 4)
+    for _ in range(2):
+        with te.fp8_autocast(enabled=True, fp8_recipe=recipe, fp8_group=group):
+            x = torch.full((2, 8), rank + 1.0, device="hpu")
+            (module(x) * (rank + 1)).sum().backward()
+    return [module.fp8_meta[name].scale[0].item() for name in ("scaling_fwd", "scaling_bwd")]
+
+
+def agree(rank: int, size: int) -> None:
+    largest = te.fp8.get_fp8_max(DelayedScaling())
+    of_gradients = te.fp8.get_fp8_max(DelayedScaling(), fprop_tensor=False)
+    shared = scales(rank, DelayedScaling(reduce_amax=True))
+    assert shared == pytest.approx([largest / size, of_gradients / size])
+    own = scales(rank, DelayedScaling(reduce_amax=False))
+    assert own == pytest.approx([largest / (rank + 1), of_gradients / (rank + 1)])
+    groups = [dist.new_group([one]) for one in range(size)]
+    alone = scales(rank, DelayedScaling(reduce_amax=True), groups[rank])
+    assert alone == pytest.approx(own)
+
+
+def test_ranks_agree_on_magnitudes(on_ranks) -> None:
+    on_ranks(agree)
