@@ -3,7 +3,7 @@
 //   REGISTER_CUSTOM_OP_ATTRIBUTES("my::add", "my_add_f32", inputs, outputs, params)
 //   HabanaCustomOpDescriptor::getCustomOpDescriptor("my::add").execute(inputs)
 //
-// It is a layer over hpu_custom_op_pt2.h, where registerKernel gives the GUID a function on CPU tensors.
+// It is a layer over hpu_custom_op_pt2.h: registerKernel of it gives the GUID a function on CPU tensors.
 #pragma once
 
 #include "hpu_custom_op_pt2.h"
