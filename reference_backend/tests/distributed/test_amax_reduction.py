@@ -1,4 +1,4 @@
-"""Ranks that share the magnitudes of fp8: their scales are those of the largest, in a group or in the world."""
+"""Ranks that share the magnitudes of fp8: their scales are those of the largest, in a group or the world."""
 
 from __future__ import annotations
 
