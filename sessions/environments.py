@@ -110,17 +110,22 @@ def prepare(session: nox.Session) -> Environment:
     with session.chdir(BACKEND):
         session.log("building the changed parts of the device (minutes on the first run)")
         environment.run("python", "setup.py", "--quiet", "build_ext", "--inplace", silent=True)
-        if not environment.version_of("hpu-reference-backend"):
-            environment.install(
-                "--no-build-isolation",
-                "--no-deps",
-                "--config-settings=editable_mode=compat",
-                "-e",
-                str(BACKEND),
-                # The extension is in place already; building it again for the metadata would take minutes.
-                env={"HPU_REFERENCE_SKIP_EXTENSION": "1"},
-            )
+        install_device(environment)
     return environment
+
+
+def install_device(environment: Environment) -> None:
+    """Install the device from this checkout, whose core is built already, so that torch loads it."""
+    if not environment.version_of("hpu-reference-backend"):
+        environment.install(
+            "--no-build-isolation",
+            "--no-deps",
+            "--config-settings=editable_mode=compat",
+            "-e",
+            str(BACKEND),
+            # The extension is in place already; building it again for the metadata would take minutes.
+            env={"HPU_REFERENCE_SKIP_EXTENSION": "1"},
+        )
 
 
 def build_copy(environment: Environment, folder: Path, what: str, **variables: str) -> Path:

@@ -33,6 +33,8 @@ class Client:
     sources: tuple[str, ...] = ()
     #: Whether the tests need digits in ``data`` of the tree, in MNIST's file format; random ones are made.
     needs_digits: bool = False
+    #: Whether it looks for the device in torch alone, which then has to load it; others import it.
+    asks_torch: bool = False
     #: Variables while requirements are built.
     build: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: Patterns of "test: what failed" of tests that cannot pass, and why.
@@ -118,9 +120,10 @@ CLIENTS = (
     Client(
         "transformers",
         "5.24.0",
-        ("numpy", "pytest", "transformers==5.24.0", "accelerate==1.15.0"),
+        ("setuptools>=77", "wheel", "numpy", "pytest", "transformers==5.24.0", "accelerate==1.15.0"),
         (_own("Trainer, one and two ranks", "test_transformers.py"),),
         has_tree=False,
+        asks_torch=True,
     ),
     Client(
         "bitsandbytes",
@@ -133,11 +136,12 @@ CLIENTS = (
         "optimum-habana",
         "1.21.2",
         (
-            "setuptools<81", "wheel", "numpy<2", "pytest", "optimum-habana==1.21.2", "torchvision==0.28.0",
+            "setuptools>=77,<81", "wheel", "numpy<2", "pytest", "optimum-habana==1.21.2", "torchvision==0.28.0",
             "peft==0.17.0", "trl==0.9.6", "datasets==3.6.0", "pyarrow<20",
             str(BACKEND / "companion"),
         ),
         (_own("imports and trainer", "test_optimum.py"),),
         has_tree=False,
+        asks_torch=True,
     ),
 )  # fmt: skip

@@ -18,7 +18,7 @@ import nox
 
 from sessions.clients.programs import CLIENTS, Client
 from sessions.clients.reports import Outcome, page, read, sentence
-from sessions.environments import BACKEND, ROOT, Environment, install_torch, prepare
+from sessions.environments import BACKEND, ROOT, Environment, install_device, install_torch, prepare
 
 PAGE = ROOT / "docs" / "clients.md"
 NOT_TO_BE_HAD = "source not to be had"
@@ -82,6 +82,8 @@ def outcomes_of(session: nox.Session, client: Client, tree: str | None, output: 
         (archive,) = place.iterdir()
         tree_of = str(unpacked(session, archive, place))
         environment.install(*limits, "--no-build-isolation", tree_of, env=dict(client.build))
+    if client.asks_torch:
+        install_device(environment)
     if client.has_tree:
         environment.install("--no-deps", "--no-build-isolation", str(source))
     if client.needs_digits:
