@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from sessions.environments import BACKEND
-
 
 @dataclasses.dataclass(frozen=True)
 class Run:
@@ -21,7 +19,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Client:
-    """A program, what it needs beside torch, and its tests."""
+    """A program, what it needs beside torch, and its tests. ``{backend}`` in it is the device's folder."""
 
     name: str
     version: str
@@ -138,7 +136,7 @@ CLIENTS = (
         (
             "setuptools>=77,<81", "wheel", "numpy<2", "pytest", "optimum-habana==1.21.2",
             "torchvision==0.28.0", "peft==0.17.0", "trl==0.9.6", "datasets==3.6.0", "pyarrow<20",
-            str(BACKEND / "companion"),
+            "{backend}/companion",
         ),
         (_own("imports and trainer", "test_optimum.py"),),
         has_tree=False,

@@ -72,9 +72,10 @@ def outcomes_of(session: nox.Session, client: Client, tree: str | None, output: 
     constraints = folder / "constraints.txt"
     constraints.write_text(f"torch=={environment.version_of('torch').partition('+')[0]}\n")
     limits = ("--constraint", str(constraints))
-    first = [one for one in client.requirements if one.startswith(("setuptools", "wheel", "numpy"))]
+    requirements = [one.format(backend=BACKEND) for one in client.requirements]
+    first = [one for one in requirements if one.startswith(("setuptools", "wheel", "numpy"))]
     environment.install(*limits, *first)
-    environment.install(*limits, "--no-build-isolation", *client.requirements, env=dict(client.build))
+    environment.install(*limits, "--no-build-isolation", *requirements, env=dict(client.build))
     for number, requirement in enumerate(client.sources):
         place = folder / f"source-{number}"
         words = ("--no-deps", "--no-binary", ":all:", "--no-build-isolation", "-d", str(place))
