@@ -119,6 +119,8 @@ def _covered(target: Target, subject: Subject, recorder: Recorder) -> None:
     if base_name(subject.name) in _UNIQUE:
         return
     names = dtypes("overload-shapes", target, subject)
+    if recorder.id.dtype not in names:
+        return
     dealt = deal(subject.name, names, recorder.id.dtype)
     sizes = [one.size for one in dealt]
     known = answers(target, subject, recorder, _LIMIT)
