@@ -135,7 +135,7 @@ CLIENTS = (
         "1.21.2",
         (
             "setuptools>=77,<81", "wheel", "numpy<2", "pytest", "optimum-habana==1.21.2",
-            "torchvision==0.28.0", "peft==0.17.0", "trl==0.9.6", "datasets==3.6.0", "pyarrow<20",
+            "torchvision==0.28.0", "peft==0.17.0", "trl==0.9.6", "rich", "datasets==3.6.0", "pyarrow<20",
             "{backend}/companion",
         ),
         (_own("imports and trainer", "test_optimum.py"),),

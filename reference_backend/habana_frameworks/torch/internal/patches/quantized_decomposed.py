@@ -13,8 +13,10 @@ from typing import Any
 
 import torch
 
-from ..operators.formats import FP8
 from .import_hooks import when_imported
+
+#: As in `internal.operators.formats`, which needs the core; this is imported before the core is looked at.
+FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 _FUNCTIONS = {
     "quantize_per_tensor": "quantize_per_tensor",
