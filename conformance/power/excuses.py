@@ -70,7 +70,9 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
     if fault.kind == "signed-zero-lost" and not moved:
         return "no document promises the sign of a zero that is computed"
     if fault.kind == "subnormal-flushed" and not values.keeps_small_numbers(fault.place):
-        return "no document promises a subnormal number of functions beyond arithmetic, exp and moves"
+        return (
+            "no document promises a subnormal number of functions beyond arithmetic, exp, moves and choices"
+        )
     symmetric = _SYMMETRIC if fault.position == 0 else _SYMMETRIC_BEHIND
     if fault.kind == "swapped-arguments" and symmetric.match(base.rstrip("_")):
         return "torch documents the operator as the same with the two tensors exchanged"

@@ -74,7 +74,7 @@ def page(outcomes: list[Outcome]) -> Iterator[str]:
     yield (
         "Programs on the reference device, unchanged, in eager mode; `nox -s clients -- --page` writes this "
         "page. The tests of lightning-habana and the scripts of accelerate are their own; those of the "
-        "others are this project's, which train with them and compare with the CPU. A client that no "
+        "others are this project's, which train with them and check what they compute. A client that no "
         "package index has needs `--tree NAME=PATH`."
     )
     yield ""

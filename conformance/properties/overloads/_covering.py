@@ -1,8 +1,8 @@
 """Sizes dealt to the dtypes of an overload, each with a layout and a form, so that few calls cover all pairs.
 
-Every overload has every size of ``FURTHER`` once, in one of its dtypes, and every layout at least once. Which
-of them come together follows from the overload's name, so that over all overloads each size meets each dtype,
-each layout and each form.
+Every overload is dealt every size of ``FURTHER`` once, in one of its dtypes, and every layout at least once;
+it is called with those that the CPU takes in time. Which of them come together follows from the overload's
+name, so that over all overloads each size meets each dtype, each layout and each form.
 """
 
 from __future__ import annotations

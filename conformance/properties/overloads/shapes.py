@@ -67,9 +67,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "overload-shapes",
     subject_kind="overload",
     statement=(
-        "Scalars, four to seven dimensions, no elements, 15 to 70,000 elements, sums of 4,097 products and "
-        "batches of 513 give the CPU's results in every form; so does a function of more than 2^20 elements, "
-        "unless the CPU is slow at it."
+        "Scalars, four to seven dimensions, no elements, 17 to 65,537 elements, sums of 4,097 products and "
+        "batches of 513 give the CPU's results in every form; so do further sizes from 15 to 70,000, each in "
+        "one dtype, form and layout, and a function of more than 2^20 elements, unless the CPU is slow at it."
     ),
     level="core",
     applies=applies,

@@ -49,6 +49,12 @@ _COUNTS = re.compile(
     r"|mode|isin|searchsorted|bucketize|equal|count_nonzero|unique\w*|_unique2?|\w*max_pool\dd_with_indices"
     r"|index_(add|reduce|put)|scatter\w*|put|masked_scatter|diff|hash_tensor)$"
 )
+#: Overloads that return some of their argument's values.
+_SELECTS = re.compile(
+    r"(amax|amin|aminmax|max|min|maximum|minimum|fmax|fmin|cummax|cummin|_cummax_helper|_cummin_helper|sort|topk"
+    r"|kthvalue|median|nanmedian|mode|unique\w*|_unique2?|relu|clamp\w*|hardtanh|threshold|_index_put_impl"
+    r"|index_reduce|scatter_reduce|\w*max_pool\dd\w*|max_unpool\dd|copysign|masked_\w+)$"
+)
 #: Overloads of floats that add up or multiply the elements of an argument.
 _SUMS = re.compile(
     r"(sum|nansum|cumsum|prod|cumprod|mean|trace|dot|vdot|mv|mm|bmm|addmm|addmv|addr|baddbmm|addbmm|renorm"
@@ -81,9 +87,10 @@ def moves(name: str) -> bool:
 
 
 def keeps_small_numbers(name: str) -> bool:
-    """Return whether an overload moves values, or is arithmetic of IEEE 754, a sum of it, or exp."""
+    """Return whether an overload moves or selects values, or is arithmetic of IEEE 754, its sum, or exp."""
     base = base_name(name)
-    return moves(name) or signs_zeros(base) or base == "exp" or _SUMS.match(base) is not None
+    kept = _SUMS.match(base) or _SELECTS.match(base)
+    return moves(name) or signs_zeros(base) or base == "exp" or kept is not None
 
 
 @register(

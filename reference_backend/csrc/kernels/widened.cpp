@@ -37,6 +37,29 @@ void for_each_tensor(const c10::IValue& value, const Function& function) {
   }
 }
 
+// The value with each of its tensors changed.
+template <class Function>
+c10::IValue mapped(const c10::IValue& value, const Function& change) {
+  if (value.isTensor()) {
+    return change(value.toTensor());
+  }
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> result;
+    for (const at::Tensor& tensor : value.toTensorList()) {
+      result.push_back(change(tensor));
+    }
+    return result;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> result;
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorList()) {
+      result.push_back(tensor.has_value() ? std::make_optional(change(*tensor)) : std::nullopt);
+    }
+    return result;
+  }
+  return value;
+}
+
 // Arguments in float32; one copy for each tensor, however often it is among them.
 class Widened {
  public:
@@ -49,27 +72,6 @@ class Widened {
       copy = tensor.to(at::kFloat);
     }
     return copy;
-  }
-
-  c10::IValue of(const c10::IValue& value) {
-    if (value.isTensor()) {
-      return of(value.toTensor());
-    }
-    if (value.isTensorList()) {
-      c10::List<at::Tensor> result;
-      for (const at::Tensor& tensor : value.toTensorList()) {
-        result.push_back(of(tensor));
-      }
-      return result;
-    }
-    if (value.isOptionalTensorList()) {
-      c10::List<std::optional<at::Tensor>> result;
-      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorList()) {
-        result.push_back(tensor.has_value() ? std::make_optional(of(*tensor)) : std::nullopt);
-      }
-      return result;
-    }
-    return value;
   }
 
  private:
@@ -131,23 +133,6 @@ void write_rounded(const c10::IValue& original, Widened& widened) {
   });
 }
 
-c10::IValue rounded(c10::IValue&& value, at::ScalarType dtype) {
-  const auto of = [dtype](const at::Tensor& tensor) {
-    return tensor.defined() && tensor.scalar_type() == at::kFloat ? tensor.to(dtype) : tensor;
-  };
-  if (value.isTensor()) {
-    return of(value.toTensor());
-  }
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> result;
-    for (const at::Tensor& tensor : value.toTensorList()) {
-      result.push_back(of(tensor));
-    }
-    return result;
-  }
-  return std::move(value);
-}
-
 // True if one of the arguments on the stack is, or holds, a tensor of 8 or 16 bits a number.
 bool has_low_precision(const torch::jit::Stack& stack, std::size_t first) {
   bool found = false;
@@ -189,7 +174,7 @@ void run_or_widen(const OperatorPlan& plan,
   Widened widened;
   stack->resize(first);
   for (const c10::IValue& value : arguments) {
-    stack->push_back(widened.of(value));
+    stack->push_back(mapped(value, [&](const at::Tensor& tensor) { return widened.of(tensor); }));
   }
   op.redispatchBoxed(key, stack);
   for (std::size_t i = 0; i < plan.arguments; i++) {
@@ -204,7 +189,9 @@ void run_or_widen(const OperatorPlan& plan,
     if (argument >= 0) {
       value = arguments[static_cast<std::size_t>(argument)];
     } else if (!keeps) {
-      value = rounded(std::move(value), *dtype);
+      value = mapped(value, [&](const at::Tensor& tensor) {
+        return tensor.defined() && tensor.scalar_type() == at::kFloat ? tensor.to(*dtype) : tensor;
+      });
     }
   }
 }

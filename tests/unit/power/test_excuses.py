@@ -66,7 +66,17 @@ def test_signs_of_computed_zeros_are_promised_by_no_document() -> None:
 def test_subnormal_numbers_are_promised_of_arithmetic_and_of_moves_alone() -> None:
     for place in ("sinc", "gelu_backward.grad_input", "igamma.out"):
         assert reason(place, "subnormal-flushed", fate=SURVIVED) is not None
-    for place in ("exp", "mul.out", "sum.dim_IntList", "prod.dim_int", "scatter_.src", "clone"):
+    for place in (
+        "exp",
+        "mul.out",
+        "sum.dim_IntList",
+        "prod.dim_int",
+        "scatter_.src",
+        "clone",
+        "sort",
+        "maximum.out",
+        "_index_put_impl_",
+    ):
         assert reason(place, "subnormal-flushed", fate=SURVIVED) is None
 
 

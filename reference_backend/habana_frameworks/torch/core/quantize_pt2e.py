@@ -4,10 +4,10 @@
 between the breaks are programs that come about as the model runs: `prepare_pt2e` and `convert_pt2e` take
 both.
 
-Scales of activations and weights are written at conversion to the file that ``PT2E_QUANT_SCALE_DUMP_PATH``
-names, and read at preparation from that of ``PT2E_QUANT_SCALE_LOAD_PATH``, so that a model need not be
-calibrated again. ``USE_FX_GRAPH_PATTERN_MATCHING`` and ``USE_FX_GRAPH_FREEZING`` say how the hardware's
-compiler treats the result; here they change nothing.
+Scales of `habana_quantizer`, for activations and weights, are written at conversion to the file that
+``PT2E_QUANT_SCALE_DUMP_PATH`` names, and read at preparation from that of ``PT2E_QUANT_SCALE_LOAD_PATH``, so
+that a model need not be calibrated again. ``USE_FX_GRAPH_PATTERN_MATCHING`` and ``USE_FX_GRAPH_FREEZING`` say
+how the hardware's compiler treats the result; here they change nothing.
 """
 
 from __future__ import annotations
