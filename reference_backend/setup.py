@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 import torch
+import torch.profiler
 from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
 from torch.utils.cpp_extension import BuildExtension, CppExtension, include_paths
@@ -85,6 +86,9 @@ class Build(BuildExtension):
 # Two parallel compilers of this size fill a small machine; ninja would start two more than it has cores.
 os.environ.setdefault("MAX_JOBS", str(os.cpu_count() or 1))
 
+# A build of torch without Kineto has its headers, but nothing behind them.
+HAS_KINETO = torch.profiler.kineto_available() and (Path(torch.__file__).parent / "include/kineto").is_dir()
+
 EXTENSION = CppExtension(
     ".".join(("habana_frameworks", "torch", *Path(FOLDER).parts, "_C")),
     SOURCES,
@@ -98,6 +102,7 @@ EXTENSION = CppExtension(
         "-Werror",
         "-Wno-unused-parameter",
         "-fvisibility=hidden",
+        f"-DHPU_REFERENCE_KINETO={int(HAS_KINETO)}",
         # Warnings are errors in our code, not in torch's headers.
         *(f"-isystem{path}" for path in include_paths()),
     ],

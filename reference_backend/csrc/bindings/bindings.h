@@ -11,6 +11,10 @@ void bind_graphs(pybind11::module& m);
 void bind_static_programs(pybind11::module& m);
 // Binds the engine's switches and counters.
 void bind_engine(pybind11::module& m);
+// Binds the history of the device's memory.
+void bind_memory_history(pybind11::module& m);
+// Binds recordings of what the device does.
+void bind_traces(pybind11::module& m);
 // Binds the process group "hccl".
 void bind_distributed(pybind11::module& m);
 

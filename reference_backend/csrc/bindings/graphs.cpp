@@ -198,7 +198,12 @@ py::list call_on_host(const py::function& function, const py::list& values, bool
       arguments.append(value);
     }
   }
-  py::object returned = function(arguments);
+  py::object returned;
+  {
+    static const std::string name = "compiled code";
+    const runtime::TraceSpan span(runtime::TraceKind::Recipe, name);
+    returned = function(arguments);
+  }
   arguments = py::list();
   call.kernel_done();
   call.finish();

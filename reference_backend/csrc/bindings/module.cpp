@@ -4,6 +4,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "bindings/bindings.h"
+#include "device/kineto.h"
 #include "dispatch/autocast.h"
 #include "dispatch/fallback.h"
 #include "dispatch/kernel_table.h"
@@ -82,6 +83,7 @@ at::Tensor debug_host_view(const at::Tensor& tensor) {
 PYBIND11_MODULE(_C, m) {
   memory::install_host_detour();
   dispatch::register_host_kernels();
+  device::register_profiler();
 
   m.def("init", &runtime::acquire, "Acquire the device; raises RuntimeError in a forked child.");
   m.def("is_initialized", &runtime::is_initialized);
@@ -126,6 +128,8 @@ PYBIND11_MODULE(_C, m) {
   bindings::bind_graphs(m);
   bindings::bind_static_programs(m);
   bindings::bind_distributed(m);
+  bindings::bind_traces(m);
+  bindings::bind_memory_history(m);
   m.def("host_view", &debug_host_view, "A CPU tensor over the same bytes; for debugging.");
   m.def("kernel_table", [] {
     std::vector<std::tuple<std::string, std::string, std::string>> rows;

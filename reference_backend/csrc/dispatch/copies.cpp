@@ -14,12 +14,14 @@
 #include "kernels/host_call.h"
 #include "kernels/operator_plan.h"
 #include "kernels/profile.h"
+#include "kernels/traffic.h"
 #include "memory/allocator.h"
 #include "memory/footprint.h"
 #include "memory/pinned.h"
 #include "runtime/host_access.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
+#include "runtime/trace.h"
 
 namespace hpu_reference::dispatch {
 
@@ -43,7 +45,15 @@ void copy_now(at::Tensor& self, const at::Tensor& source, bool non_blocking, boo
   call.allow_cpu_tensors(true);
   const at::Tensor from = call.host(source, kernels::Access::Read, kName);
   at::Tensor to = kernels::is_device_tensor(self) ? call.host(self, kernels::Access::Write, kName) : self;
-  at::_ops::copy_::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), to, from, non_blocking);
+  {
+    runtime::TraceSpan span(
+        runtime::TraceKind::Copy,
+        kernels::name_of_copy(kernels::is_device_tensor(source), kernels::is_device_tensor(self)));
+    if (span.is_active()) {
+      span.add_bytes(to.nbytes());
+    }
+    at::_ops::copy_::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), to, from, non_blocking);
+  }
   if (C10_UNLIKELY(kernels::is_profiled()) && kernels::is_device_tensor(self)) {
     kernels::narrow(to);
   }
@@ -181,8 +191,10 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& destin
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   kernels::HostCall call(/*redirect=*/false, /*surface=*/true);
-  return at::native::_local_scalar_dense_cpu(
-      call.host(self, kernels::Access::Read, "aten::_local_scalar_dense"));
+  const at::Tensor host = call.host(self, kernels::Access::Read, "aten::_local_scalar_dense");
+  runtime::TraceSpan span(runtime::TraceKind::Copy, kernels::name_of_copy(true, false));
+  span.add_bytes(host.nbytes());
+  return at::native::_local_scalar_dense_cpu(host);
 }
 
 // torch's own ignores the requested device and puts the result on the device of the quantized tensor.

@@ -14,6 +14,7 @@
 #include "dispatch/call_size.h"
 #include "kernels/host_call.h"
 #include "runtime/queue.h"
+#include "runtime/trace.h"
 
 namespace hpu_reference::dispatch {
 
@@ -57,8 +58,16 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
     kernels::HostCall call(/*redirect=*/true, /*surface=*/false, /*offered=*/true);
     // In braces, so that arguments are looked at in their order: the first wrong one is the one reported.
     std::tuple<Given<Arguments>...> given{host<Arguments>(call, arguments)...};
-    const auto run = [&](auto&... values) -> decltype(auto) {
-      return Operator::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), values...);
+    const auto run = [&](auto&... values) {
+      runtime::TraceSpan span(runtime::TraceKind::Kernel, plan_->name);
+      if (span.is_active()) {
+        add_bytes(span, values...);
+      }
+      at::Tensor result = Operator::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), values...);
+      if (span.is_active() && !std::is_reference_v<Returned>) {
+        span.add_bytes(result.nbytes());
+      }
+      return result;
     };
     if constexpr (std::is_reference_v<Returned>) {
       std::apply(run, given);
@@ -97,6 +106,16 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
     };
     (look(arguments), ...);
     return size.is_large(plan_->cost);
+  }
+
+  template <class... Values>
+  static void add_bytes(runtime::TraceSpan& span, const Values&... values) {
+    const auto look = [&](const auto& value) {
+      if constexpr (kIsTensor<decltype(value)>) {
+        span.add_bytes(value.nbytes());
+      }
+    };
+    (look(values), ...);
   }
 
   // The CPU's kernels of these operators have every dtype but those, which only the boxed way widens.

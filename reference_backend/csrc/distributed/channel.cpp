@@ -21,6 +21,8 @@ class TransferWork final : public runtime::Work {
   void run() override {
     std::exception_ptr error;
     try {
+      runtime::TraceSpan span(runtime::TraceKind::Collective, transfer_->name_);
+      span.add_bytes(transfer_->bytes_);
       run_();
     } catch (...) {
       error = std::current_exception();
@@ -66,6 +68,9 @@ class TransferWait final : public runtime::Work {
   }
   std::string name() const override {
     return "a wait for " + transfer_->name_;
+  }
+  runtime::TraceKind traced_as() const override {
+    return runtime::TraceKind::Wait;
   }
 
  private:
@@ -143,6 +148,19 @@ bool Channel::may_run_now(const memory::Footprint& footprint) const {
          !(runtime::needs_attention() && footprint.has_conflicts(stream_));
 }
 
+// Runs it on the calling thread, if all ranks are there; its row is on the channel's stream.
+bool Channel::attempt_now(const Transfer& transfer, const std::function<bool()>& attempt) const {
+  const std::uint64_t start = runtime::is_tracing() ? runtime::trace_clock() : 0;
+  if (!attempt()) {
+    return false;
+  }
+  if (start != 0) {
+    runtime::add_trace_row(
+        runtime::TraceKind::Collective, transfer.name_, runtime::queue_of(stream_), start, transfer.bytes_);
+  }
+  return true;
+}
+
 std::shared_ptr<Transfer> Channel::issue(std::string name,
                                          const std::vector<at::Tensor>& used,
                                          const std::vector<at::Tensor>& written,
@@ -159,13 +177,14 @@ std::shared_ptr<Transfer> Channel::issue(std::string name,
       const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
       memory::touch(storage);
       footprint.add(storage, /*written=*/tensors == &written);
+      transfer->bytes_ += tensors == &used ? tensor.nbytes() : 0;
     }
   }
   if (attempt && may_run_now(footprint)) {
     const runtime::InterpreterRelease unlocked;
     const std::lock_guard<std::mutex> lock(order_);
     if (runtime::is_queue_idle(stream_)) {
-      if (attempt()) {
+      if (attempt_now(*transfer, attempt)) {
         transfer->complete(nullptr);
       } else {
         footprint.enqueue(stream_, std::make_unique<TransferWork>(transfer, std::move(run)), /*keeps=*/true);

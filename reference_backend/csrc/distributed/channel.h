@@ -59,6 +59,7 @@ class Transfer : public std::enable_shared_from_this<Transfer> {
   const std::string name_;
   const c10::StreamId issued_on_;
   const c10::StreamId runs_on_;
+  std::size_t bytes_ = 0;      // of what it uses
   runtime::OrderClock clock_;  // what comes before its end
   std::exception_ptr error_;   // set before done_
   std::atomic<bool> done_{false};
@@ -90,6 +91,7 @@ class Channel {
 
  private:
   bool may_run_now(const memory::Footprint& footprint) const;
+  bool attempt_now(const Transfer& transfer, const std::function<bool()>& attempt) const;
 
   const c10::StreamId stream_;
   std::mutex order_;  // of those who issue; an attempt has it too

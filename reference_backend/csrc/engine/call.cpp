@@ -12,12 +12,14 @@
 #include "kernels/host_tensors.h"
 #include "kernels/operator_plan.h"
 #include "kernels/profile.h"
+#include "kernels/traffic.h"
 #include "kernels/widened.h"
 #include "memory/allocator.h"
 #include "memory/detour.h"
 #include "memory/host_storage.h"
 #include "runtime/generator.h"
 #include "runtime/queue.h"
+#include "runtime/trace.h"
 
 namespace hpu_reference::engine {
 
@@ -180,7 +182,15 @@ void Call::run(std::uint64_t with_seed, const c10::IValue* with_lifted) const {
   }
   {
     const memory::DonationScope scope(donations);
+    runtime::TraceSpan span(plan->copies ? runtime::TraceKind::Copy : runtime::TraceKind::Kernel,
+                            plan->copies ? kernels::name_of_copy(reads_device, writes_device) : plan->name);
+    if (span.is_active()) {
+      span.add_bytes(kernels::bytes_of(values.data(), values.size()));
+    }
     kernels::run_or_widen(*plan, op, key, &values);
+    if (span.is_active() && plan->makes_results) {
+      span.add_bytes(kernels::bytes_of(values.data(), values.size()));
+    }
   }
   plan->executed.fetch_add(1, std::memory_order_relaxed);
   if (C10_UNLIKELY(kernels::is_profiled())) {
@@ -280,6 +290,8 @@ Call make_host_copy(const kernels::OperatorPlan& plan,
                         resolve,
                         /*by_reference=*/true);
   call.lifted.clear();
+  call.writes_device = kernels::is_device_tensor(self);
+  call.reads_device = kernels::is_device_tensor(source);
   return call;
 }
 

@@ -35,11 +35,13 @@ struct Call {
   std::vector<c10::IValue> arguments;
   std::vector<HostStorage> fresh;  // one per fresh storage of the results
   std::vector<memory::Donation> donations;
-  std::vector<int> lifted;  // positions of arguments whose values each run brings
-  bool gradients = true;    // gradients were on; some kernels look at that
-  std::uint64_t seed = 0;   // of a random operator
-  at::Generator generator;  // it draws from; undefined: the default one
-  std::string line;         // of the user's program, if it is recorded
+  std::vector<int> lifted;    // positions of arguments whose values each run brings
+  bool gradients = true;      // gradients were on; some kernels look at that
+  std::uint64_t seed = 0;     // of a random operator
+  at::Generator generator;    // it draws from; undefined: the default one
+  std::string line;           // of the user's program, if it is recorded
+  bool reads_device = true;   // a copy: false if its source is the host's
+  bool writes_device = true;  // a copy: false if its target is the host's
 
   // True for a random operator.
   bool random() const {

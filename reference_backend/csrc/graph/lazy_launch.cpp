@@ -22,6 +22,7 @@ class CallsWork final : public runtime::Work {
       : calls_(std::move(calls)), name_(std::move(name)) {
   }
   void run() override {
+    const runtime::TraceSpan span(runtime::TraceKind::Recipe, name_);
     for (const engine::Call& call : calls_) {
       try {
         call.run();

@@ -4,6 +4,9 @@
 #include <cstring>
 #include <string>
 
+#include "kernels/traffic.h"
+#include "runtime/trace.h"
+
 namespace hpu_reference::graph {
 
 namespace {
@@ -107,6 +110,10 @@ void PreparedCall::run(const Graph& graph,
   switch (state_) {
     case State::Prepared:
       if (set_lifted(call, lifted)) {
+        runtime::TraceSpan span(runtime::TraceKind::Kernel, call.plan->name);
+        if (span.is_active()) {
+          span.add_bytes(kernels::bytes_of(call.arguments.data(), call.arguments.size()));
+        }
         kernel_->run();
         call.plan->executed.fetch_add(1, std::memory_order_relaxed);
         g_runs.fetch_add(1, std::memory_order_relaxed);

@@ -10,6 +10,7 @@
 #include "kernels/operator_plan.h"
 #include "memory/allocator.h"
 #include "runtime/generator.h"
+#include "runtime/trace.h"
 
 namespace hpu_reference::graph {
 
@@ -60,6 +61,7 @@ Recipe::Recipe(Graph&& graph, bool constants) : graph_(std::move(graph)), consta
   }
   workspace_bytes_ = plan_memory(graph_, offsets_);
   prepared_.resize(graph_.calls.size());
+  name_ = "a graph of " + std::to_string(graph_.calls.size()) + " operators";
 }
 
 Recipe::~Recipe() = default;
@@ -129,6 +131,7 @@ bool Recipe::has_own_values(const Launch& launch) const {
 
 void Recipe::run(const Launch& launch) {
   const std::lock_guard lock(mutex_);
+  const runtime::TraceSpan span(runtime::TraceKind::Recipe, name_);
   bind(launch);
   for (const auto* plan : removed_plans_) {  // part of the graph, although their results are not needed
     plan->executed.fetch_add(1, std::memory_order_relaxed);

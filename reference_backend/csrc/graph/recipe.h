@@ -35,6 +35,10 @@ class Recipe {
   // Runs the calls, or the fused program, on the launch's memory.
   void run(const Launch& launch);
 
+  // For messages and traces.
+  const std::string& name() const {
+    return name_;
+  }
   const Graph& graph() const {
     return graph_;
   }
@@ -86,6 +90,7 @@ class Recipe {
   bool has_own_values(const Launch& launch) const;
 
   Graph graph_;
+  std::string name_;
   std::vector<PreparedCall> prepared_;      // of each call left
   std::vector<std::size_t> origin_;         // of each call left: its position in the recorded graph
   std::vector<std::size_t> lifted_starts_;  // of each recorded call: start of its values in Launch::lifted
@@ -122,7 +127,7 @@ class RecipeWork final : public runtime::Work {
     return true;
   }
   std::string name() const override {
-    return "a graph of " + std::to_string(recipe_->graph().calls.size()) + " operators";
+    return recipe_->name();
   }
 
  private:

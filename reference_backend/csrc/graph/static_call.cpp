@@ -14,6 +14,7 @@
 #include "memory/footprint.h"
 #include "runtime/capture_scope.h"
 #include "runtime/queue.h"
+#include "runtime/trace.h"
 
 namespace hpu_reference::graph {
 
@@ -262,6 +263,10 @@ void StaticProgram::check_alignment(const Step& step, const Frame& frame) const 
 
 void StaticProgram::run_steps(Frame& frame) const {
   for (const Step& step : steps_) {
+    const bool computes =
+        step.kind != Kind::Layout && step.kind != Kind::Alignment && step.kind != Kind::Release;
+    const runtime::TraceSpan span(computes ? runtime::TraceKind::Kernel : runtime::TraceKind::None,
+                                  step.name);
     switch (step.kind) {
       case Kind::Kernel:
         call_kernel(step, frame);
@@ -335,7 +340,8 @@ std::vector<c10::Storage> StaticProgram::bind(Frame& frame,
 }
 
 std::optional<std::vector<at::Tensor>> StaticProgram::run(const std::vector<at::Tensor>& inputs) {
-  if (at::hasCallbacks() || c10::impl::dispatch_mode_enabled() || !fits(inputs) ||
+  // Profilers are called back by operators, which a program passes over; a trace has rows of its steps.
+  if ((at::hasCallbacks() && !runtime::is_tracing()) || c10::impl::dispatch_mode_enabled() || !fits(inputs) ||
       (runtime::needs_attention() && runtime::is_capturing())) {
     return std::nullopt;
   }
@@ -349,7 +355,10 @@ std::optional<std::vector<at::Tensor>> StaticProgram::run(const std::vector<at::
   // In a HostCall this is memory of the device.
   const c10::DataPtr workspace = memory::host_allocator()->allocate(workspace_);
   const auto made = bind(*lease, inputs, static_cast<char*>(workspace.get()));
-  run_steps(*lease);
+  {
+    const runtime::TraceSpan span(runtime::TraceKind::Recipe, name_);
+    run_steps(*lease);
+  }
   runs_.fetch_add(1, std::memory_order_relaxed);
   return results(inputs, made, *lease, call);
 }

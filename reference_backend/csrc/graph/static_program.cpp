@@ -57,7 +57,9 @@ int StaticProgram::add_view(int base, const Sizes& sizes, const Sizes& strides, 
   return add_value({source.memory, source.dtype, sizes, strides, source.offset + offset, first});
 }
 
-void StaticProgram::add_kernel(const std::string& library, const std::vector<KernelArgument>& arguments) {
+void StaticProgram::add_kernel(const std::string& library,
+                               const std::vector<KernelArgument>& arguments,
+                               const std::string& name) {
   TORCH_CHECK(arguments.size() <= kMostArguments, "a kernel of ", library, " has too many arguments");
   // Never closed: the interpreter, which has loaded it too, does not close it either.
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -66,6 +68,7 @@ void StaticProgram::add_kernel(const std::string& library, const std::vector<Ker
   step.function = dlsym(handle, "kernel");
   TORCH_CHECK(step.function != nullptr, library, " has no function 'kernel'");
   step.arguments = arguments;
+  step.name = name;
   steps_.push_back(std::move(step));
 }
 
@@ -74,7 +77,7 @@ std::vector<int> StaticProgram::add_operator(const std::string& name,
                                              std::vector<OperatorArgument> arguments) {
   Step step{Kind::Operator};
   step.op = c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str());
-  step.name = name;
+  step.name = c10::toString(step.op->operator_name());
   step.values = std::move(arguments);
   for (const OperatorArgument& argument : step.values) {
     for (const int tensor : argument.tensors) {
@@ -161,6 +164,7 @@ void StaticProgram::add_release(int tensor) {
 
 void StaticProgram::finish(const std::vector<int>& outputs, std::size_t workspace, bool writes) {
   outputs_ = outputs;
+  name_ = "a compiled function of " + std::to_string(steps_.size()) + " steps";
   for (const int output : outputs) {
     const auto same = std::find(outputs.begin(), outputs.end(), output);
     first_.push_back(static_cast<std::size_t>(same - outputs.begin()));

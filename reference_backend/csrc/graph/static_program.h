@@ -60,7 +60,9 @@ class StaticProgram {
 
   // Adds a call of the function `kernel` of a shared object. Throws if it cannot be loaded or has too many
   // arguments.
-  void add_kernel(const std::string& library, const std::vector<KernelArgument>& arguments);
+  void add_kernel(const std::string& library,
+                  const std::vector<KernelArgument>& arguments,
+                  const std::string& name);
   // Adds a call of an operator. Returns its results, or nothing if it writes to an argument.
   std::vector<int> add_operator(const std::string& name,
                                 const std::string& overload,
@@ -145,6 +147,7 @@ class StaticProgram {
   std::vector<int> outputs_;
   std::vector<std::size_t> first_;  // by output: the first output that is the same tensor
   std::vector<int> results_;        // what operators return
+  std::string name_;                // for traces
   std::size_t num_made_ = 0;        // memories that are returned
   std::size_t workspace_ = 0;
   bool writes_ = false;

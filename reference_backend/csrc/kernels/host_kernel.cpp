@@ -4,9 +4,11 @@
 #include <ATen/core/ivalue.h>
 
 #include "kernels/host_call.h"
+#include "kernels/traffic.h"
 #include "kernels/widened.h"
 #include "runtime/device.h"
 #include "runtime/generator.h"
+#include "runtime/trace.h"
 
 namespace hpu_reference::kernels {
 
@@ -74,10 +76,19 @@ void HostKernel::run(const c10::OperatorHandle& op, torch::jit::Stack* stack) co
     value = runtime::seeded_cpu_generator(
         runtime::draw_seed(value.isNone() ? std::nullopt : std::make_optional(value.toGenerator())));
   }
-  if (dense_) {
-    run_or_widen(plan_, op, key_, stack);
-  } else {
-    op.redispatchBoxed(key_, stack);
+  {
+    runtime::TraceSpan span(runtime::TraceKind::Kernel, plan_.name);
+    if (span.is_active()) {
+      span.add_bytes(bytes_of(stack->data() + first, plan_.arguments));
+    }
+    if (dense_) {
+      run_or_widen(plan_, op, key_, stack);
+    } else {
+      op.redispatchBoxed(key_, stack);
+    }
+    if (span.is_active() && plan_.makes_results) {
+      span.add_bytes(bytes_of(stack->data() + first, plan_.returns));
+    }
   }
   call.kernel_done();
   call.finish();

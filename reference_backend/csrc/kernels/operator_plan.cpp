@@ -139,6 +139,8 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
   }
   dense_inputs = name == "aten::median.dim_values" || name == "aten::nanmedian.dim_values";
   grows_storage = name == "aten::resize_";
+  copies = name == "aten::copy_";
+  makes_results = std::find(written.begin(), written.end(), true) == written.end();
 }
 
 }  // namespace hpu_reference::kernels

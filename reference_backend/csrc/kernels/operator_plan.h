@@ -20,6 +20,8 @@ struct OperatorPlan {
   std::size_t returns = 0;
   int generator = -1;  // position of the generator argument, or -1
   bool returns_tensors = false;
+  bool makes_results = false;     // it writes no argument
+  bool copies = false;            // copy_()
   std::vector<bool> cpu_allowed;  // one per argument: may be a CPU tensor of one or more dimensions
   bool dense_inputs = false;      // the CPU's kernel reads beyond an expanded input
   bool grows_storage = false;     // resize_()

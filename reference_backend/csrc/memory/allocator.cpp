@@ -11,6 +11,7 @@
 
 #include "memory/detour.h"
 #include "memory/footprint.h"
+#include "memory/history.h"
 #include "memory/order_check.h"
 #include "runtime/device.h"
 #include "runtime/fork.h"
@@ -96,6 +97,7 @@ std::string megabytes(std::int64_t bytes) {
 }
 
 [[noreturn]] void throw_out_of_memory(std::size_t size) {
+  note_out_of_memory(size);
   const PoolStatistics stats = pool().statistics();
   const bool limited = stats.in_use + stats.scratch + static_cast<std::int64_t>(size) > stats.limit;
   // Clients look for the upper-case part to retry with a smaller batch.
@@ -231,6 +233,7 @@ void free_block(void* block) {
       Block* freed = static_cast<Block*>(block);
       forget_ordered_uses(freed, pool().recorded_streams(freed));
     }
+    note_freed(static_cast<Block*>(block));
     pool().free(static_cast<Block*>(block));
   }
 }
@@ -244,7 +247,9 @@ c10::DataPtr allocate_device(std::size_t size, bool in_order) {
   if (size == 0) {
     return {nullptr, runtime::kDevice};
   }
-  return device_pointer(allocate_block(size, /*scratch=*/false, in_order));
+  Block* block = allocate_block(size, /*scratch=*/false, in_order);
+  note_allocated(block);
+  return device_pointer(block);
 }
 
 void touch(const c10::StorageImpl* device) {

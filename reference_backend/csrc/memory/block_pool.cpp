@@ -31,6 +31,7 @@ BlockPool::BlockPool(Arena arena, std::size_t limit, std::function<bool(StreamId
   all->device = arena_.device_base;
   all->size = arena_.size / kGranule * kGranule;
   ranges_.insert(all);
+  first_ = all;
 }
 
 Block* BlockPool::take_from_ranges(std::size_t size) {
@@ -411,6 +412,26 @@ PoolStatistics BlockPool::statistics() {
   PoolStatistics result = stats_;
   const std::int64_t range = ranges_.empty() ? 0 : static_cast<std::int64_t>((*ranges_.rbegin())->size);
   result.largest_free = std::min(range, stats_.limit);
+  return result;
+}
+
+std::vector<BlockState> BlockPool::blocks() {
+  const std::lock_guard lock(mutex_);
+  std::vector<BlockState> result;
+  std::set<const Block*> pending(deferred_.begin(), deferred_.end());
+  for (const auto& [stream, blocks] : ordered_) {
+    for (const auto& [size, block] : blocks) {
+      pending.insert(block);
+    }
+  }
+  for (const Block* block = first_; block != nullptr; block = block->next) {
+    const bool freed = pending.count(block) != 0;
+    result.push_back({reinterpret_cast<std::uintptr_t>(block->device),
+                      block->size,
+                      block->stream,
+                      block->in_use && !freed,
+                      freed});
+  }
   return result;
 }
 

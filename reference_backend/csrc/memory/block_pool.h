@@ -64,6 +64,15 @@ struct BlockUse {
   bool freed = false;  // the tensor has died before the work was launched; the block may be another one's
 };
 
+// What a block is now. Addresses are the device's.
+struct BlockState {
+  std::uintptr_t address = 0;
+  std::size_t bytes = 0;
+  StreamId stream = 0;
+  bool in_use = false;   // by a tensor or a running kernel
+  bool pending = false;  // freed, but work may still use it
+};
+
 // Counters of the pool; sizes in bytes.
 struct PoolStatistics {
   std::int64_t limit = 0;
@@ -134,6 +143,8 @@ class BlockPool {
 
   // The counters now.
   PoolStatistics statistics();
+  // All blocks, used and free, by address.
+  std::vector<BlockState> blocks();
   // Resets the peak to what is in use.
   void reset_peak();
   // Resets the counters of torch.hpu.memory_stats().
@@ -188,7 +199,8 @@ class BlockPool {
   }
 
   Arena arena_;
-  Block** starts_;  // by granule; sparse, reserved address space, touched at the starts of blocks
+  const Block* first_;  // by address; it absorbs others and is never absorbed
+  Block** starts_;      // by granule; sparse, reserved address space, touched at the starts of blocks
   std::function<bool(StreamId)> stream_idle_;
   runtime::RankedMutex<runtime::LockRank::Leaf> mutex_;
   std::set<Block*, BySize> ranges_;

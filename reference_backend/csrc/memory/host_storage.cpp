@@ -8,6 +8,7 @@
 #include "memory/allocator.h"
 #include "memory/detour.h"
 #include "memory/footprint.h"
+#include "memory/history.h"
 #include "runtime/device.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
@@ -22,6 +23,7 @@ bool adopt_storage(c10::StorageImpl* storage) {
   } else if (is_scratch(pointer)) {
     Block* block = pool().block_at(pointer.get());
     pool().promote(block);
+    note_allocated(block);
     pointer.release_context();
     storage->set_data_ptr_noswap(device_pointer(block));
   } else {
@@ -105,6 +107,7 @@ void take_resized(c10::StorageImpl* device, c10::StorageImpl* host) {
     Block* block = pool().block_at(fresh.get());
     fresh.release_context();
     pool().promote(block);
+    note_allocated(block);
     pointer = device_pointer(block);
   } else if (fresh.get() != nullptr && bytes > 0) {
     pointer = allocate_device(bytes, /*in_order=*/false);  // made by another thread, on the heap

@@ -33,6 +33,8 @@ struct EventMark {
 
 namespace {
 
+const std::string kName = "an event";
+
 class Record final : public Work {
  public:
   explicit Record(std::shared_ptr<EventMark> mark) : mark_(std::move(mark)) {
@@ -44,7 +46,10 @@ class Record final : public Work {
     return false;
   }
   std::string name() const override {
-    return "an event";
+    return kName;
+  }
+  TraceKind traced_as() const override {
+    return TraceKind::Event;
   }
 
  private:
@@ -69,6 +74,9 @@ class Wait final : public Work {
   std::string name() const override {
     return "a wait for an event";
   }
+  TraceKind traced_as() const override {
+    return TraceKind::Wait;
+  }
 
  private:
   std::shared_ptr<EventMark> mark_;
@@ -87,6 +95,9 @@ void Event::record(c10::StreamId stream) {
   if (is_queue_idle(stream)) {
     // Before anyone can wait for it: only the end of a queue's work wakes waiters.
     mark->complete();
+    if (is_tracing()) {
+      add_trace_row(TraceKind::Event, kName, queue_of(stream), 0);
+    }
     std::atomic_store(&latest_, std::move(mark));
   } else {
     // Queued before anyone can wait for it: a wait in front of it would hold it back for ever.

@@ -24,6 +24,9 @@ class Delay final : public Work {
   std::string name() const override {
     return "a delay";
   }
+  TraceKind traced_as() const override {
+    return TraceKind::Wait;
+  }
 
  private:
   double seconds_;
@@ -43,6 +46,9 @@ class GateWork final : public Work {
   }
   std::string name() const override {
     return "a gate";
+  }
+  TraceKind traced_as() const override {
+    return TraceKind::Wait;
   }
 
  private:

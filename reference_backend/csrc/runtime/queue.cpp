@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <deque>
@@ -37,6 +38,7 @@ struct Queue {
   std::atomic<std::uint64_t> issued{0};  // written under the mutex, as `done`
   std::atomic<std::uint64_t> done{0};
   std::atomic<std::int64_t> pending{0};
+  std::uint64_t moved_on = 0;  // when its last item ended, on the clock of traces; only while one is recorded
 };
 
 // Never destroyed: work may be released during static destruction.
@@ -103,6 +105,16 @@ void wake_for_first(Scheduler& self, Queue& queue) {
   }
 }
 
+// Adds the row of an item that makes none itself. A wait begins when it is the first of its queue.
+void trace(Queue& queue, int index, const Work& work) {
+  const TraceKind kind = work.traced_as();
+  if (kind != TraceKind::None) {
+    const bool waits = kind == TraceKind::Wait;
+    add_trace_row(kind, work.name(), index, waits ? std::max(work.origin.issued, queue.moved_on) : 0);
+  }
+  queue.moved_on = trace_clock();
+}
+
 // Runs the first item of a queue if it is ready and of that kind; false if not. The lock is held on return.
 bool run_one(Scheduler& self, int index, Lock& lock, Runs runs) {
   Queue& queue = self.queues[static_cast<std::size_t>(index)];
@@ -120,6 +132,7 @@ bool run_one(Scheduler& self, int index, Lock& lock, Runs runs) {
     const bool nested = tls_running;
     tls_running = true;
     const c10::StreamId stream = exchange_stream_quietly(index);
+    const CorrelationScope correlated(work->origin.correlation);
     try {
       if (work->computes()) {
         const std::lock_guard compute(self.compute);
@@ -130,6 +143,9 @@ bool run_one(Scheduler& self, int index, Lock& lock, Runs runs) {
       }
     } catch (...) {
       error = with_origin(std::current_exception(), work->name(), index);
+    }
+    if (is_tracing()) {
+      trace(queue, index, *work);
     }
     exchange_stream_quietly(stream);
     tls_running = nested;
@@ -257,6 +273,9 @@ class MarkWait final : public Work {
   std::string name() const override {
     return "a wait for memory that another stream uses";
   }
+  TraceKind traced_as() const override {
+    return TraceKind::Wait;
+  }
 
  private:
   const QueueMark mark_;
@@ -374,6 +393,9 @@ QueueMark end_of_queue(c10::StreamId id) {
 QueueMark enqueue(c10::StreamId id, std::unique_ptr<Work> work, const std::vector<QueueMark>& behind) {
   acquire();
   work->state = ThreadState::current();
+  if (is_tracing()) {
+    work->origin = current_origin();
+  }
   const int index = queue_of(id);
   Scheduler& self = scheduler();
   Lock lock(self.mutex);
@@ -386,7 +408,9 @@ QueueMark enqueue(c10::StreamId id, std::unique_ptr<Work> work, const std::vecto
   }
   for (const QueueMark& mark : behind) {
     if (mark.queue != index && !is_reached(mark)) {
-      push(self, index, std::make_unique<MarkWait>(mark));
+      auto wait = std::make_unique<MarkWait>(mark);
+      wait->origin = work->origin;
+      push(self, index, std::move(wait));
     }
   }
   const int delay = g_delay;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "runtime/thread_state.h"
+#include "runtime/trace.h"
 
 namespace hpu_reference::runtime {
 
@@ -61,8 +62,13 @@ class Work {
   }
   // Name for error messages: the operator, with the Python line if it is known.
   virtual std::string name() const = 0;
+  // The kind of the row that a trace gets for it; None if what it runs makes rows of its own.
+  virtual TraceKind traced_as() const {
+    return TraceKind::None;
+  }
 
   ThreadState state;
+  TraceOrigin origin;
 };
 
 // Counter that is not 0 while any queue has work, finished work to release, or an error, or anything is

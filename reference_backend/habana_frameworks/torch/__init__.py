@@ -32,8 +32,10 @@ _compile_threads.refuse_workers()
 _C = _loader.load_core(_torch)
 engine.start(_C, _lazy_mode)
 
-from . import core, distributed, dynamo, hpu, utils  # noqa: E402
+from . import activity_profiler, core, distributed, dynamo, hpu, utils  # noqa: E402
 from .distributed import hccl  # noqa: E402
+from .hpu import memory_history as _memory_history  # noqa: E402
+from .internal import process_profile as _process_profile  # noqa: E402
 from .version import __version__  # noqa: E402
 
 gpu_migration.load_if_requested()
@@ -41,5 +43,17 @@ torchvision_ops.install()
 quantized_decomposed.install()
 _operators.register()
 exit.let_backward_finish(_C)
+_process_profile.start_if_requested()
+_memory_history.dump_shortages_if_requested()
 
-__all__ = ["__version__", "bridge_config", "core", "distributed", "dynamo", "hccl", "hpu", "utils"]
+__all__ = [
+    "__version__",
+    "activity_profiler",
+    "bridge_config",
+    "core",
+    "distributed",
+    "dynamo",
+    "hccl",
+    "hpu",
+    "utils",
+]

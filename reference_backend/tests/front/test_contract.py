@@ -1,4 +1,4 @@
-"""Names of the public contract: those that exist keep existing, and those that are missing are listed."""
+"""Names of the public contract: all exist."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-_THERE, _MISSING = (Path(__file__).parent / "contract_names.txt").read_text().split("[missing]\n")
+_NAMES = (Path(__file__).parent / "contract_names.txt").read_text()
 
 
 def names(text: str) -> Iterator[tuple[str, str]]:
@@ -29,13 +29,8 @@ def exists(module: str, name: str) -> bool:
     return hasattr(found, name) if name else found is not None
 
 
-@pytest.mark.parametrize(("module", "name"), list(names(_THERE)))
+@pytest.mark.parametrize(("module", "name"), list(names(_NAMES)))
 def test_a_name_of_the_contract_exists(module: str, name: str) -> None:
     if "quantizer" in (module.rpartition(".")[2], name) or name == "quantize_pt2e":
         pytest.importorskip("torchao", reason="torchao is not installed.")
     assert exists(module, name)
-
-
-@pytest.mark.parametrize(("module", "name"), list(names(_MISSING)))
-def test_what_is_listed_as_missing_is(module: str, name: str) -> None:
-    assert not exists(module, name), "it is there: move it to the names above"

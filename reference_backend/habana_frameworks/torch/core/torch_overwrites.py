@@ -15,6 +15,7 @@ from habana_frameworks.torch.internal.patches import (
     inductor_refusal,
     optimizers,
     profiler_activity,
+    profiler_results,
     seeding,
     sharding,
     storages,
@@ -32,7 +33,9 @@ PATCHES: dict[Callable[[], None], str] = {
     global_settings.finish_work_before_changes: "queued work runs with the settings of its issue",
     inductor_refusal.refuse_hpu: "Inductor has no code for hpu and would say so with a KeyError, late",
     accelerator.count_devices: "torch 2.6 counts devices by the guard, which reports one",
+    accelerator.take_snapshots_of_hpu: "torch's snapshots of memory are CUDA's or XPU's",
     profiler_activity.choose: "lightning's profiler wants a class that is not torch's, if asked for",
+    profiler_results.count_the_device: "torch 2.13 leaves the device's rows out of operators and tables",
     sharding.average_by_sum: "FSDP2 averages by an operator of NCCL's; hccl has the sum, to be divided later",
 }
 

@@ -10,5 +10,9 @@ def is_habana_available() -> bool:
     return hpu.is_available()
 
 
+def load_habana_profiler() -> None:
+    """Load the profiler of the device. Does nothing more, since it is part of the core."""
+
+
 def load_habana_module() -> None:
     """Load the device. Does nothing more, since importing this module loads it."""

@@ -118,14 +118,16 @@ class _Recorder:
             raise _Unknown("a check of the alignment of what is no result")
         self.steps.append((("alignment", number, alignment, name or "an operator"), [number]))
 
-    def kernel(self, library: str) -> Callable[..., None]:
-        """Stand in for the function of a shared object."""
+    def kernel(self, library: str, name: str) -> Callable[..., None]:
+        """Stand in for the function of a shared object, which traces call `name`."""
 
         def record(*arguments: Any) -> None:
             if len(arguments) > _C.StaticProgram.most_arguments:
                 raise _Unknown("a kernel of many arguments")
             given = [(-1, value) if type(value) is int else (_number(value), 0) for value in arguments]
-            self.steps.append((("kernel", library, given), [number for number, _ in given if number >= 0]))
+            self.steps.append(
+                (("kernel", library, name, given), [number for number, _ in given if number >= 0])
+            )
 
         return record
 
@@ -259,7 +261,7 @@ def _stand_ins(function: types.FunctionType, recorder: _Recorder) -> dict[str, A
                 raise _Unknown(f"the constant {name}")
             result[name] = recorder.new("constant", value)
         elif _library(value):
-            result[name] = recorder.kernel(_library(value))
+            result[name] = recorder.kernel(_library(value), name)
         elif value is not None and name in _NAMESPACES:
             result[name] = value
         else:
@@ -340,8 +342,8 @@ def _argument(value: Any, kind: str) -> tuple[str, Any]:
 def _add_step(program: Any, step: tuple[Any, ...], numbers: dict[int, int]) -> None:
     kind, *details = step
     if kind == "kernel":
-        library, arguments = details
-        program.add_kernel(library, [(numbers[number], value) for number, value in arguments])
+        library, name, arguments = details
+        program.add_kernel(library, [(numbers[number], value) for number, value in arguments], name)
     elif kind == "operator":
         name, overload, arguments, results = details
         given = [

@@ -30,6 +30,17 @@ class ProfilerActivity(enum.Enum):
     HPU = 3
 
 
+class DebugActivity(enum.Enum):
+    """Calls of the bridge's own layers, which the real one adds to a profile.
+
+    The reference device has no layer beneath its kernels: `torch.profiler.profile` accepts them, and its rows
+    are the same without. No public document lists the members; these are the simulator's own.
+    """
+
+    SYNAPSE_FUNCTION_CALLS = 1
+    BRIDGE_FUNCTION_CALLS = 2
+
+
 def choose() -> None:
     """Replace torch's class if the environment asks for it.
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
+from pathlib import Path
 
 from habana_frameworks.torch import _C, hpu
+from habana_frameworks.torch.internal.settings.environment import read
 
 import torch
 
@@ -92,6 +95,56 @@ def _hb_print(text: str) -> None:
 def _hg_print(text: str) -> None:
     """As `_hb_print`, for lines about graphs."""
     _log.info("graph: %s", text)
+
+
+def _memstat_devmem_start_collect(message: str = "", show_callstack: bool = True) -> None:
+    """Start to record allocations of device memory, for `_memstat_devmem_stop_collect`.
+
+    Args:
+        message: goes into the log.
+        show_callstack: keep the program's stack of each allocation.
+    """
+    _log.info("memory: recording begins: %s", message)
+    hpu.memory._record_memory_history(
+        "state", context="state" if show_callstack else None, stacks="python", clear_history=True
+    )
+
+
+def _memstat_devmem_stop_collect(message: str = "") -> Path:
+    """Stop, and write the live allocations that were made since, largest first.
+
+    The file is the one that ``PT_HABANA_MEM_LOG_FILENAME`` names (``habana_log.livealloc.log``), in
+    ``HABANA_LOGS`` or the current folder. No public document gives its lines: they are the simulator's own.
+
+    Returns:
+        The file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    blocks = [
+        block
+        for segment in hpu.memory._snapshot()["segments"]
+        for block in segment["blocks"]
+        if block["state"] == "active_allocated"
+    ]
+    hpu.memory._record_memory_history(None)
+    path = Path(os.environ.get("HABANA_LOGS", "") or ".") / str(
+        read("PT_HABANA_MEM_LOG_FILENAME", "str", "habana_log.livealloc.log")
+    )
+    lines = [f"live device memory: {sum(b['size'] for b in blocks)} bytes in {len(blocks)} blocks: {message}"]
+    for block in sorted(blocks, key=lambda block: -block["size"]):
+        lines.append(f"{block['size']} bytes at {block['address']:#x} on stream {block['stream']}")
+        lines.extend(f"    {one['filename']}:{one['line']} {one['name']}" for one in block["frames"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def _memstat_livealloc(message: str = "") -> None:
+    """Write the memory in use and the number of live allocations into the log."""
+    stats = hpu.memory_stats()
+    _log.info("memory: %s: %d bytes in %d blocks", message, stats["InUse"], stats["ActiveAllocs"])
 
 
 def _mem_log(text: str) -> None:

@@ -1,0 +1,145 @@
+// The history of the device's memory, in the form that torch's viewer reads.
+#include <pybind11/stl.h>
+#include <torch/csrc/profiler/combined_traceback.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "bindings/bindings.h"
+#include "memory/history.h"
+
+namespace py = pybind11;
+
+// Functions of torch's Python library whose header asks for a library that torch does not bring.
+namespace torch {
+std::vector<py::object> py_symbolize(std::vector<CapturedTraceback*>& to_symbolize);
+void freeDeadCapturedTracebackFrames();
+}  // namespace torch
+
+namespace hpu_reference::bindings {
+
+namespace {
+
+const char* name_of(memory::HistoryEvent::Action action) {
+  switch (action) {
+    case memory::HistoryEvent::Action::Allocate:
+      return "alloc";
+    case memory::HistoryEvent::Action::Free:
+      return "free";
+    case memory::HistoryEvent::Action::OutOfMemory:
+      return "oom";
+    case memory::HistoryEvent::Action::Snapshot:
+      return "snapshot";
+  }
+  return "";
+}
+
+// The frames of many stacks: one object for each stack, shared by those that have it.
+class Frames {
+ public:
+  void want(const memory::Stack& stack) {
+    if (stack != nullptr) {
+      stacks_.push_back(static_cast<torch::CapturedTraceback*>(stack.get()));
+    }
+  }
+  void symbolize() {
+    frames_ = torch::py_symbolize(stacks_);
+  }
+  // In the order in which they were wanted.
+  py::object next(const memory::Stack& stack) {
+    return stack == nullptr ? py::list() : frames_[next_++];
+  }
+
+ private:
+  std::vector<torch::CapturedTraceback*> stacks_;
+  std::vector<py::object> frames_;
+  std::size_t next_ = 0;
+};
+
+// {"blocks": [(address, bytes, stream, state, frames)], "events": [(action, address, bytes, stream,
+// microseconds, available, metadata, frames)], "dropped": int}.
+py::dict snapshot() {
+  torch::freeDeadCapturedTracebackFrames();
+  const memory::Snapshot taken = memory::take_snapshot();
+  Frames frames;
+  for (const memory::RecordedBlock& recorded : taken.blocks) {
+    frames.want(recorded.stack);
+  }
+  for (const memory::HistoryEvent& event : taken.events) {
+    frames.want(event.stack);
+  }
+  frames.symbolize();
+  py::list blocks;
+  for (const auto& [block, stack] : taken.blocks) {
+    const char* state = block.in_use    ? "active_allocated"
+                        : block.pending ? "active_pending_free"
+                                        : "inactive";
+    blocks.append(py::make_tuple(block.address, block.bytes, block.stream, state, frames.next(stack)));
+  }
+  py::list events;
+  for (const memory::HistoryEvent& event : taken.events) {
+    events.append(py::make_tuple(name_of(event.action),
+                                 event.address,
+                                 event.bytes,
+                                 event.stream,
+                                 event.microseconds,
+                                 event.available,
+                                 event.metadata,
+                                 frames.next(event.stack)));
+  }
+  py::dict result;
+  result["blocks"] = blocks;
+  result["events"] = events;
+  result["dropped"] = taken.dropped;
+  return result;
+}
+
+// The observer belongs to Python: it is called and dropped with the interpreter's lock.
+void set_observer(const py::object& function) {
+  if (function.is_none()) {
+    memory::set_out_of_memory_observer({});
+    return;
+  }
+  std::shared_ptr<PyObject> kept(function.inc_ref().ptr(), [](PyObject* object) {
+    const py::gil_scoped_acquire locked;
+    Py_DECREF(object);
+  });
+  memory::set_out_of_memory_observer([kept](std::int64_t bytes, std::int64_t in_use, std::int64_t limit) {
+    const py::gil_scoped_acquire locked;
+    try {
+      py::reinterpret_borrow<py::object>(kept.get())(bytes, in_use, limit);
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("the observer of a shortage of memory");
+    }
+  });
+}
+
+}  // namespace
+
+void bind_memory_history(py::module& m) {
+  m.def(
+      "set_memory_history",
+      [](bool blocks,
+         bool events,
+         bool allocation_frames,
+         bool free_frames,
+         bool native_frames,
+         std::optional<std::size_t> limit,
+         bool clear) {
+        memory::set_history(
+            {blocks, events, allocation_frames, free_frames, native_frames, limit.value_or(SIZE_MAX)}, clear);
+      },
+      py::kw_only(),
+      py::arg("blocks"),
+      py::arg("events"),
+      py::arg("allocation_frames"),
+      py::arg("free_frames"),
+      py::arg("native_frames"),
+      py::arg("limit"),
+      py::arg("clear"));
+  m.def("set_memory_metadata", &memory::set_metadata);
+  m.def("memory_metadata", &memory::metadata);
+  m.def("has_memory_history", &memory::has_history);
+  m.def("memory_snapshot", &snapshot);
+  m.def("set_out_of_memory_observer", &set_observer);
+}
+
+}  // namespace hpu_reference::bindings

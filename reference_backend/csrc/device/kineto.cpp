@@ -1,0 +1,163 @@
+// The device's part of torch's profiler: a plug-in of Kineto, which gives it the rows of a recording.
+#include "device/kineto.h"
+
+#if HPU_REFERENCE_KINETO
+
+// torch's library does not export the functions of fmt that Kineto's header calls.
+#define FMT_HEADER_ONLY 1
+#include <kineto/libkineto.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "runtime/trace.h"
+
+namespace hpu_reference::device {
+
+namespace {
+
+using libkineto::ActivityType;
+
+// The only device, as torch's tables and traces number it.
+constexpr int kDevice = 0;
+
+// The place of the device's rows among the processes of a trace: behind any number that a process may have.
+constexpr std::int64_t kBelowProcesses = 5'000'000;
+
+const char* const kName = "hpu";
+
+std::string name_of_queue(int queue) {
+  return queue == 0 ? "default stream" : "stream " + std::to_string(queue);
+}
+
+class Session final : public libkineto::IActivityProfilerSession {
+ public:
+  void start() override {
+    recording_ = std::make_unique<runtime::TraceRecording>();
+    status_ = libkineto::TraceStatus::RECORDING;
+  }
+  void stop() override {
+    if (recording_ != nullptr) {
+      trace_ = recording_->end();
+      recording_.reset();
+    }
+    status_ = libkineto::TraceStatus::PROCESSING;
+  }
+  std::vector<std::string> errors() override {
+    if (trace_.dropped == 0) {
+      return {};
+    }
+    return {std::to_string(trace_.dropped) + " rows of the device were dropped; profile a shorter time"};
+  }
+
+  void processTrace(libkineto::ActivityLogger& logger) override {
+    processTrace(logger, [](std::int32_t) { return nullptr; }, 0, 0);
+  }
+  void processTrace(libkineto::ActivityLogger& logger,
+                    libkineto::getLinkedActivityCallback linked,
+                    std::int64_t begin,
+                    std::int64_t end) override {
+    buffer_ = std::make_unique<libkineto::CpuTraceBuffer>();
+    buffer_->span = libkineto::TraceSpan(begin, end, kName);
+    for (const runtime::TraceRow& row : trace_.rows) {
+      buffer_->emplace_activity(buffer_->span, ActivityType::HPU_OP, row.name);
+      libkineto::GenericTraceActivity& activity = *buffer_->activities.back();
+      activity.startTime = row.start;
+      activity.endTime = row.end;
+      activity.device = kDevice;
+      activity.resource = row.queue;
+      activity.threadId = row.queue;
+      activity.id = static_cast<std::int32_t>(row.correlation);
+      if (row.correlation != 0) {
+        activity.linked = linked(activity.id);
+      }
+      activity.addMetadataQuoted("kind", runtime::name_of(row.kind));
+      activity.addMetadata("stream", row.queue);
+      activity.addMetadata("correlation", row.correlation);
+      if (row.bytes >= 0) {
+        activity.addMetadata("bytes", row.bytes);
+      }
+      queues_.insert(row.queue);
+      activity.log(logger);
+    }
+    if (trace_.dropped > 0) {
+      buffer_->emplace_activity(buffer_->span, ActivityType::HPU_OP, "dropped rows");
+      libkineto::GenericTraceActivity& activity = *buffer_->activities.back();
+      activity.startTime = activity.endTime = trace_.rows.back().end;
+      activity.device = kDevice;
+      activity.addMetadata("count", trace_.dropped);
+      activity.log(logger);
+    }
+    trace_ = {};
+  }
+  std::unique_ptr<libkineto::DeviceInfo> getDeviceInfo() override {
+    return std::make_unique<libkineto::DeviceInfo>(
+        libkineto::DeviceInfo{kDevice, kBelowProcesses + kDevice, kName, "HPU 0"});
+  }
+  std::vector<libkineto::ResourceInfo> getResourceInfos() override {
+    std::vector<libkineto::ResourceInfo> result;
+    for (const int queue : queues_) {
+      result.push_back({queue, queue, kDevice, name_of_queue(queue)});
+    }
+    return result;
+  }
+  std::unique_ptr<libkineto::CpuTraceBuffer> getTraceBuffer() override {
+    return std::move(buffer_);
+  }
+
+  void pushCorrelationId(std::uint64_t id) override {
+    runtime::push_correlation(id);
+  }
+  void popCorrelationId() override {
+    runtime::pop_correlation();
+  }
+
+ private:
+  std::unique_ptr<runtime::TraceRecording> recording_;
+  runtime::Trace trace_;
+  std::set<int> queues_;
+  std::unique_ptr<libkineto::CpuTraceBuffer> buffer_;
+};
+
+class Profiler final : public libkineto::IActivityProfiler {
+ public:
+  const std::string& name() const override {
+    return name_;
+  }
+  const std::set<ActivityType>& availableActivities() const override {
+    return activities_;
+  }
+  std::unique_ptr<libkineto::IActivityProfilerSession> configure(const std::set<ActivityType>& activities,
+                                                                 const libkineto::Config&) override {
+    return activities.count(ActivityType::HPU_OP) != 0 ? std::make_unique<Session>() : nullptr;
+  }
+  std::unique_ptr<libkineto::IActivityProfilerSession> configure(std::int64_t,
+                                                                 std::int64_t,
+                                                                 const std::set<ActivityType>& activities,
+                                                                 const libkineto::Config& config) override {
+    return configure(activities, config);
+  }
+
+ private:
+  const std::string name_ = kName;
+  const std::set<ActivityType> activities_ = {ActivityType::HPU_OP};
+};
+
+}  // namespace
+
+void register_profiler() {
+  libkineto::api().registerProfilerFactory([] { return std::make_unique<Profiler>(); });
+}
+
+}  // namespace hpu_reference::device
+
+#else
+
+namespace hpu_reference::device {
+
+void register_profiler() {
+}
+
+}  // namespace hpu_reference::device
+
+#endif

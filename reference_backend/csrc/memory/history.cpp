@@ -1,0 +1,207 @@
+#include "memory/history.h"
+
+#include <c10/util/ApproximateClock.h>
+#include <torch/csrc/profiler/combined_traceback.h>
+
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+
+#include "memory/allocator.h"
+#include "runtime/queue.h"
+
+namespace hpu_reference::memory {
+
+std::atomic<bool> g_history{false};
+
+namespace {
+
+struct History {
+  runtime::RankedMutex<runtime::LockRank::Leaf> mutex;
+  HistorySettings settings;
+  std::deque<HistoryEvent> events;
+  std::int64_t dropped = 0;
+  std::unordered_map<std::uintptr_t, Stack> stacks;  // of live blocks
+  OutOfMemoryObserver observer;
+  std::string metadata;
+};
+
+// Never destroyed: tensors may outlive static destruction.
+History& history() {
+  static auto* value = new History();
+  return *value;
+}
+
+// The stack of the calling thread. A thread that runs queued work has none of the program's, and must not
+// wait for the interpreter.
+Stack stack_here(bool native) {
+  if (runtime::is_running_work()) {
+    return nullptr;
+  }
+  return torch::CapturedTraceback::gather(/*python=*/true, /*script=*/true, native);
+}
+
+std::int64_t now() {
+  return c10::getTime() / 1000;
+}
+
+// Appends under the mutex; gives back what is dropped, to be destroyed without it.
+void append(History& self, HistoryEvent&& event, std::vector<Stack>& dropped) {
+  event.metadata = self.metadata;
+  self.events.push_back(std::move(event));
+  while (self.events.size() > self.settings.limit) {
+    dropped.push_back(std::move(self.events.front().stack));
+    self.events.pop_front();
+    self.dropped++;
+  }
+}
+
+HistorySettings settings() {
+  History& self = history();
+  const std::lock_guard lock(self.mutex);
+  return self.settings;
+}
+
+void record(HistoryEvent::Action action, const Block* block) {
+  using Action = HistoryEvent::Action;
+  const HistorySettings wanted = settings();
+  const bool allocates = action == Action::Allocate;
+  Stack stack;
+  if (allocates ? wanted.allocation_frames : wanted.free_frames) {
+    stack = stack_here(wanted.native_frames);
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(block->device);
+  std::vector<Stack> dropped;
+  History& self = history();
+  {
+    const std::lock_guard lock(self.mutex);
+    if (allocates) {
+      self.stacks[address] = stack;
+    } else if (const auto known = self.stacks.find(address); known != self.stacks.end()) {
+      dropped.push_back(std::move(known->second));
+      self.stacks.erase(known);
+    }
+    if (self.settings.events) {
+      append(self,
+             {action, address, static_cast<std::int64_t>(block->size), block->stream, now(), 0, {}, stack},
+             dropped);
+    }
+  }
+}
+
+}  // namespace
+
+void set_history(const HistorySettings& wanted, bool clear) {
+  std::deque<HistoryEvent> events;
+  std::unordered_map<std::uintptr_t, Stack> stacks;
+  History& self = history();
+  const std::lock_guard lock(self.mutex);
+  self.settings = wanted;
+  if (clear || !wanted.events) {
+    events.swap(self.events);
+    self.dropped = 0;
+  }
+  if (!wanted.blocks) {
+    stacks.swap(self.stacks);
+  }
+  g_history = wanted.blocks || wanted.events;
+}
+
+bool has_history() {
+  return g_history;
+}
+
+Snapshot take_snapshot() {
+  Snapshot snapshot;
+  const std::vector<BlockState> blocks = is_ready() ? pool().blocks() : std::vector<BlockState>();
+  const HistorySettings wanted = settings();
+  Stack stack = wanted.events && wanted.allocation_frames ? stack_here(wanted.native_frames) : nullptr;
+  std::vector<Stack> dropped;
+  History& self = history();
+  const std::lock_guard lock(self.mutex);
+  if (self.settings.events) {
+    append(self, {HistoryEvent::Action::Snapshot, 0, 0, 0, now(), 0, {}, std::move(stack)}, dropped);
+  }
+  for (const BlockState& block : blocks) {
+    const auto known = self.stacks.find(block.address);
+    snapshot.blocks.push_back({block, block.in_use && known != self.stacks.end() ? known->second : nullptr});
+  }
+  snapshot.events.assign(self.events.begin(), self.events.end());
+  snapshot.dropped = self.dropped;
+  return snapshot;
+}
+
+void set_metadata(const std::string& text) {
+  History& self = history();
+  const std::lock_guard lock(self.mutex);
+  self.metadata = text;
+}
+
+std::string metadata() {
+  History& self = history();
+  const std::lock_guard lock(self.mutex);
+  return self.metadata;
+}
+
+void set_out_of_memory_observer(OutOfMemoryObserver observer) {
+  History& self = history();
+  const std::lock_guard lock(self.mutex);
+  self.observer.swap(observer);
+}
+
+void observe(HistoryEvent::Action action, const Block* block) {
+  if (g_history.load(std::memory_order_relaxed)) {
+    record(action, block);
+  }
+  if (c10::memoryProfilingEnabled()) {
+    const PoolStatistics stats = pool().statistics();
+    const auto bytes = static_cast<std::int64_t>(block->size);
+    const bool allocates = action == HistoryEvent::Action::Allocate;
+    c10::reportMemoryUsageToProfiler(
+        block->device,
+        allocates ? bytes : -bytes,
+        static_cast<std::size_t>(allocates ? stats.in_use : stats.in_use - bytes),
+        static_cast<std::size_t>(stats.limit),
+        runtime::kDevice);
+  }
+}
+
+void note_out_of_memory(std::size_t bytes) {
+  const PoolStatistics stats = pool().statistics();
+  const auto wanted = static_cast<std::int64_t>(bytes);
+  if (c10::memoryProfilingEnabled()) {
+    c10::reportOutOfMemoryToProfiler(wanted,
+                                     static_cast<std::size_t>(stats.in_use),
+                                     static_cast<std::size_t>(stats.limit),
+                                     runtime::kDevice);
+  }
+  const HistorySettings recorded = settings();
+  Stack stack;
+  if (recorded.events && recorded.allocation_frames) {
+    stack = stack_here(recorded.native_frames);
+  }
+  OutOfMemoryObserver observer;
+  std::vector<Stack> dropped;
+  {
+    History& self = history();
+    const std::lock_guard lock(self.mutex);
+    if (self.settings.events) {
+      append(self,
+             {HistoryEvent::Action::OutOfMemory,
+              0,
+              wanted,
+              runtime::current_stream_id(),
+              now(),
+              stats.limit - stats.in_use,
+              {},
+              std::move(stack)},
+             dropped);
+    }
+    observer = self.observer;
+  }
+  if (observer && !runtime::is_running_work()) {
+    observer(wanted, stats.in_use, stats.limit);
+  }
+}
+
+}  // namespace hpu_reference::memory

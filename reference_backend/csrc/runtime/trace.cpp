@@ -1,0 +1,214 @@
+#include "runtime/trace.h"
+
+#include <c10/util/ApproximateClock.h>
+#include <c10/util/Exception.h>
+#include <pthread.h>
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "runtime/lock_order.h"
+#include "runtime/queue.h"
+#include "runtime/stream.h"
+
+namespace hpu_reference::runtime {
+
+std::atomic<bool> g_tracing{false};
+
+namespace {
+
+// A row as it is kept: names once for all rows, times in ticks.
+struct Kept {
+  std::uint64_t start;
+  std::uint64_t end;
+  std::uint64_t correlation;
+  std::int64_t bytes;
+  const std::string* name;
+  int queue;
+  TraceKind kind;
+};
+
+// Its keys do not move.
+using Names = std::unordered_map<std::string, std::nullptr_t>;
+
+struct Recorder {
+  RankedMutex<LockRank::Leaf> mutex;
+  std::deque<Kept> rows;
+  std::shared_ptr<Names> names = std::make_shared<Names>();
+  std::int64_t dropped = 0;
+  std::int64_t limit = std::int64_t{1} << 21;
+  int recordings = 0;
+  std::uint64_t generation = 0;  // of the process: a forked child's differs
+};
+
+// Never destroyed: threads may record during static destruction.
+Recorder& recorder() {
+  static auto* value = new Recorder();
+  return *value;
+}
+
+thread_local std::vector<std::uint64_t> tls_correlations;
+
+void keep(TraceKind kind, const std::string& name, int queue, std::uint64_t start, std::int64_t bytes) {
+  const std::uint64_t end = trace_clock();
+  const std::uint64_t correlation = current_correlation();
+  Recorder& self = recorder();
+  const std::lock_guard lock(self.mutex);
+  if (self.recordings == 0) {
+    return;
+  }
+  if (static_cast<std::int64_t>(self.rows.size()) >= self.limit) {
+    self.dropped++;
+    return;
+  }
+  const std::string* kept = &self.names->try_emplace(name, nullptr).first->first;
+  self.rows.push_back({start == 0 ? end : start, end, correlation, bytes, kept, queue, kind});
+}
+
+// Ends all recordings, in a forked child. Another thread of the parent may have held the lock, and been
+// changing the rows, so nothing of them is looked at.
+void forget_traces() {
+  Recorder& self = recorder();
+  g_tracing = false;
+  new (&self.mutex) RankedMutex<LockRank::Leaf>();
+  new (&self.rows) std::deque<Kept>();
+  new (&self.names) std::shared_ptr<Names>(std::make_shared<Names>());
+  self.recordings = 0;
+  self.dropped = 0;
+  self.generation++;
+  tls_correlations.clear();
+}
+
+}  // namespace
+
+const char* name_of(TraceKind kind) {
+  switch (kind) {
+    case TraceKind::None:
+      break;
+    case TraceKind::Kernel:
+      return "kernel";
+    case TraceKind::Recipe:
+      return "recipe";
+    case TraceKind::Copy:
+      return "copy";
+    case TraceKind::Collective:
+      return "collective";
+    case TraceKind::Event:
+      return "event";
+    case TraceKind::Wait:
+      return "wait";
+  }
+  return "none";
+}
+
+struct TraceRecording::State {
+  c10::ApproximateClockToUnixTimeConverter clock;
+  std::size_t first = 0;
+  std::int64_t dropped = 0;
+  std::uint64_t generation = 0;
+};
+
+TraceRecording::TraceRecording() : state_(new State()) {
+  static std::once_flag watched;
+  std::call_once(watched, [] { pthread_atfork(nullptr, nullptr, &forget_traces); });
+  Recorder& self = recorder();
+  const std::lock_guard lock(self.mutex);
+  state_->first = self.rows.size();
+  state_->dropped = self.dropped;
+  state_->generation = self.generation;
+  self.recordings++;
+  g_tracing = true;
+}
+
+TraceRecording::~TraceRecording() {
+  end();
+}
+
+Trace TraceRecording::end() {
+  Trace trace;
+  if (state_ == nullptr) {
+    return trace;
+  }
+  const std::unique_ptr<State> state(std::exchange(state_, nullptr));
+  std::vector<Kept> kept;
+  std::deque<Kept> released;
+  std::shared_ptr<const Names> names;  // lives until the rows are made
+  Recorder& self = recorder();
+  {
+    const std::lock_guard lock(self.mutex);
+    if (state->generation != self.generation) {
+      return trace;
+    }
+    kept.assign(self.rows.begin() + static_cast<std::ptrdiff_t>(state->first), self.rows.end());
+    trace.dropped = self.dropped - state->dropped;
+    names = self.names;
+    if (--self.recordings == 0) {
+      g_tracing = false;
+      released.swap(self.rows);
+      self.names = std::make_shared<Names>();
+      self.dropped = 0;
+    }
+  }
+  const auto time_of = state->clock.makeConverter();
+  trace.rows.reserve(kept.size());
+  for (const Kept& row : kept) {
+    trace.rows.push_back(
+        {row.kind, row.queue, time_of(row.start), time_of(row.end), row.correlation, row.bytes, *row.name});
+  }
+  return trace;
+}
+
+void set_trace_limit(std::int64_t rows) {
+  TORCH_CHECK_VALUE(rows > 0, "a trace of at most ", rows, " rows is no trace; give a positive number");
+  Recorder& self = recorder();
+  const std::lock_guard lock(self.mutex);
+  self.limit = rows;
+}
+
+std::int64_t trace_limit() {
+  Recorder& self = recorder();
+  const std::lock_guard lock(self.mutex);
+  return self.limit;
+}
+
+void push_correlation(std::uint64_t id) {
+  tls_correlations.push_back(id);
+}
+
+void pop_correlation() {
+  if (!tls_correlations.empty()) {
+    tls_correlations.pop_back();
+  }
+}
+
+std::uint64_t current_correlation() {
+  return tls_correlations.empty() ? 0 : tls_correlations.back();
+}
+
+TraceOrigin current_origin() {
+  return {current_correlation(), trace_clock()};
+}
+
+void TraceSpan::begin(TraceKind kind, const std::string* name) {
+  kind_ = kind;
+  name_ = name;
+  start_ = trace_clock();
+}
+
+void TraceSpan::finish() {
+  keep(kind_, *name_, queue_of(current_stream_id()), start_, bytes_);
+}
+
+void add_trace_row(
+    TraceKind kind, const std::string& name, int queue, std::uint64_t start, std::int64_t bytes) {
+  keep(kind, name, queue, start, bytes);
+}
+
+std::uint64_t trace_clock() {
+  return static_cast<std::uint64_t>(c10::getApproximateTime());
+}
+
+}  // namespace hpu_reference::runtime

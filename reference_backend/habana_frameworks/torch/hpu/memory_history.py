@@ -1,0 +1,193 @@
+"""The history of device memory, in the form that ``torch.cuda._memory_viz`` and torch's page for it read.
+
+The pool has one segment: its blocks from the first to the last that is in use. An event that frees is there
+twice, as torch's viewers want it: ``free_requested`` and ``free_completed``. A block that work still uses
+after its tensor has died is ``active_pending_free`` in the segment. Sizes are bytes, and those of blocks are
+rounded up to 64.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from habana_frameworks.torch import _C
+
+Observer = Callable[[int, int, int], object]
+
+
+def _record_memory_history(
+    enabled: str | None = "all",
+    context: str | None = "all",
+    stacks: str = "all",
+    max_entries: int | None = None,
+    device: Any = None,
+    clear_history: bool = False,
+) -> None:
+    """Start or stop to record allocations; the arguments are those of ``torch.cuda.memory``.
+
+    Args:
+        enabled: None stops; ``"state"`` keeps where live blocks were allocated; ``"all"`` each event too.
+        context: whose stacks are kept: None, ``"state"`` (live blocks), ``"alloc"`` (allocations), ``"all"``.
+        stacks: ``"python"``, or ``"all"`` for the C++ functions as well.
+        max_entries: the most events that are kept, the latest; None for all.
+        device: the device of this process.
+        clear_history: forget the events so far.
+
+    Raises:
+        ValueError: an argument has another value.
+    """
+    for name, value, known in (
+        ("enabled", enabled, (None, "state", "all")),
+        ("context", context, (None, "state", "alloc", "all")),
+        ("stacks", stacks, ("python", "all")),
+    ):
+        if value not in known:
+            raise ValueError(f"{name}={value!r} is not known: use one of {', '.join(map(repr, known))}")
+    if max_entries is not None and max_entries < 1:
+        raise ValueError(f"max_entries={max_entries} keeps no event: give a positive number, or None for all")
+    _C.set_memory_history(
+        blocks=enabled is not None,
+        events=enabled == "all",
+        allocation_frames=enabled is not None and context is not None,
+        free_frames=enabled == "all" and context == "all",
+        native_frames=stacks == "all",
+        limit=max_entries,
+        clear=clear_history,
+    )
+
+
+def _snapshot(device: Any = None, augment_with_fx_traces: bool = False) -> dict[str, Any]:
+    """Take a snapshot: ``segments``, ``device_traces``, ``allocator_settings`` and ``external_annotations``.
+
+    Args:
+        device: the device of this process.
+        augment_with_fx_traces: accepted; frames of compiled code are as they are.
+    """
+    taken = _C.memory_snapshot()
+    return {
+        "segments": _segments(taken["blocks"]),
+        "device_traces": [[event for row in taken["events"] for event in _events(*row)]],
+        "allocator_settings": {"expandable_segments": False, "dropped_events": taken["dropped"]},
+        "external_annotations": [],
+    }
+
+
+def _dump_snapshot(
+    filename: str | Path = "dump_snapshot.pickle", augment_with_fx_traces: bool = False
+) -> None:
+    """Pickle `_snapshot` to a file, for ``python -m torch.cuda._memory_viz`` or torch's page.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    contents = pickle.dumps(_snapshot(augment_with_fx_traces=augment_with_fx_traces))
+    Path(filename).write_bytes(contents)
+
+
+def _attach_out_of_memory_observer(observer: Observer | None) -> None:
+    """Call a function when memory is short, before the error is raised; None stops that.
+
+    The function gets three numbers of bytes: asked for, in use and of the limit. What it raises is reported as
+    unraisable. Work in queues that meets a shortage does not call it.
+    """
+    _C.set_out_of_memory_observer(observer)
+
+
+def dump_shortages_if_requested() -> None:
+    """Record events and dump a snapshot at each shortage into the folder ``HPU_REFERENCE_OOM_SNAPSHOT``."""
+    folder = os.environ.get("HPU_REFERENCE_OOM_SNAPSHOT", "")
+    if not folder:
+        return
+    numbers = itertools.count()
+
+    def dump(*figures: int) -> None:
+        path = Path(folder) / f"out_of_memory_{os.getpid()}_{next(numbers)}.pickle"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _dump_snapshot(path)
+        except OSError as error:
+            warnings.warn(
+                f"the snapshot of memory cannot be written to {path} ({error}): give "
+                "HPU_REFERENCE_OOM_SNAPSHOT a folder that can be written, with space left",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    _record_memory_history(stacks="python", max_entries=100_000)
+    _attach_out_of_memory_observer(dump)
+
+
+def _set_memory_metadata(metadata: str) -> None:
+    """Give the events from now on a text, ``user_metadata``; an empty one ends that."""
+    _C.set_memory_metadata(metadata)
+
+
+def _get_memory_metadata() -> str:
+    """Return the text that `_set_memory_metadata` has given."""
+    return str(_C.memory_metadata())
+
+
+def _segments(blocks: list[tuple[int, int, int, str, list[Any]]]) -> list[dict[str, Any]]:
+    last = max((number for number, block in enumerate(blocks) if block[3] != "inactive"), default=-1)
+    shown = blocks[: last + 1]
+    if not shown:
+        return []
+    allocated = sum(size for _, size, _, state, _ in shown if state == "active_allocated")
+    active = sum(size for _, size, _, state, _ in shown if state != "inactive")
+    return [
+        {
+            "device": 0,
+            "address": shown[0][0],
+            "total_size": sum(size for _, size, *_ in shown),
+            "allocated_size": allocated,
+            "active_size": active,
+            "requested_size": allocated,
+            "stream": 0,
+            "segment_type": "large",
+            "segment_pool_id": (0, 0),
+            "is_expandable": False,
+            "frames": [],
+            "blocks": [
+                {
+                    "address": address,
+                    "size": size,
+                    "requested_size": size,
+                    "stream": stream,
+                    "state": state,
+                    "frames": frames,
+                }
+                for address, size, stream, state, frames in shown
+            ],
+        }
+    ]
+
+
+def _events(
+    action: str,
+    address: int,
+    size: int,
+    stream: int,
+    microseconds: int,
+    available: int,
+    metadata: str,
+    frames: list[Any],
+) -> list[dict[str, Any]]:
+    event = {
+        "action": action,
+        "addr": address,
+        "size": size,
+        "stream": stream,
+        "time_us": microseconds,
+        "compile_context": "N/A",
+        "user_metadata": metadata,
+        "frames": frames,
+    }
+    if action == "free":
+        return [event | {"action": "free_requested"}, event | {"action": "free_completed"}]
+    return [event | {"device_free": available}] if action == "oom" else [event]

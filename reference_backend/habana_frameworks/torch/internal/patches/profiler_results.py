@@ -1,0 +1,123 @@
+"""The device's rows in what `torch.profiler` makes of a profile.
+
+torch 2.13 has the device in its collector, but leaves it out in four places of its Python: an operator gets
+neither its kernels nor the device memory that it took; memory taken outside of operators has no size; and the
+table adds up no time of the device, and fails on that.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.autograd import DeviceType, profiler, profiler_util
+
+from .profiler_activity import DebugActivity
+from .replacing import replace
+
+_MEMORY = "[memory]"
+_log = logging.getLogger("habana_frameworks.torch.profiler")
+
+
+def count_the_device() -> None:
+    """Make `torch.profiler` attribute the device's rows and memory as it does those of other devices."""
+    replace(profiler.profile, "_parse_kineto_results", _with_the_device)
+    replace(profiler_util, "_build_table", _summing_the_device)
+    replace(profiler.profile, "__init__", _with_or_without_the_device)
+    for kind in (torch.profiler.profile, torch.profiler.profiler._KinetoProfile):
+        replace(kind, "__init__", _taking_debug_activities)
+
+
+def _with_the_device(original: Callable[..., Any]) -> Callable[..., Any]:
+    def _parse_kineto_results(self: Any, result: Any, *args: Any, **kwargs: Any) -> Any:
+        events = original(self, result, *args, **kwargs)
+        if self.use_device == "hpu":
+            _add_kernels(events)
+            _add_memory(events, result)
+        return events
+
+    return _parse_kineto_results
+
+
+def _add_kernels(events: Sequence[Any]) -> None:
+    rows = [event for event in events if event.device_type == DeviceType.HPU]
+    hosts = {
+        event.id: event
+        for event in events
+        if event.device_type == DeviceType.CPU and not event.is_async and event.linked_correlation_id == 0
+    }
+    if any(event.kernels for event in hosts.values()):
+        return  # a torch that does it
+    for row in rows:
+        host = hosts.get(row.linked_correlation_id)
+        if host is not None:
+            host.append_kernel(row.name, row.device_index, row.time_range.elapsed_us())
+
+
+def _add_memory(events: Sequence[Any], result: Any) -> None:
+    start = result.trace_start_ns()
+    records = sorted(
+        ((event.start_ns() - start) / 1000, event.nbytes())
+        for event in result.events()
+        if event.name() == _MEMORY and event.device_type() == DeviceType.HPU
+    )
+    if not records or any(event.device_memory_usage for event in events):
+        return  # none, or a torch that does it
+    times = [time for time, _ in records]
+    for event in events:
+        if event.device_type != DeviceType.CPU:
+            continue
+        first = bisect_left(times, event.time_range.start)
+        if event.name == _MEMORY:
+            if event.cpu_memory_usage == 0 and first < len(times) and times[first] == event.time_range.start:
+                event.device_memory_usage = records[first][1]
+            continue
+        while first < len(times) and times[first] <= event.time_range.end:
+            event.device_memory_usage += records[first][1]
+            first += 1
+
+
+def _summing_the_device(original: Callable[..., str]) -> Callable[..., str]:
+    def _build_table(events: Sequence[Any], *args: Any, **kwargs: Any) -> str:
+        rows = [event for event in events if event.device_type == DeviceType.HPU]
+        try:
+            for row in rows:
+                row.device_type = DeviceType.PrivateUse1  # a device that the table knows
+            return original(events, *args, **kwargs)
+        finally:
+            for row in rows:
+                row.device_type = DeviceType.HPU
+
+    return _build_table
+
+
+def _with_or_without_the_device(original: Callable[..., None]) -> Callable[..., None]:
+    def init(
+        self: Any, *args: Any, use_device: str | None = None, use_cpu: bool = True, **kwargs: Any
+    ) -> None:
+        if use_device == "hpu" and os.environ.get("HABANA_PROFILE") == "0":
+            if not use_cpu:
+                raise RuntimeError(
+                    "HABANA_PROFILE=0 switches the profile of the hpu device off: unset it, or profile the CPU"
+                )
+            _log.error("HABANA_PROFILE=0: the profile of the hpu device is off, and shows the host alone")
+            use_device = None
+        if use_device == "hpu" and not args:
+            kwargs["use_kineto"] = True  # the only collector that has the device; torch's default is another
+        original(self, *args, use_device=use_device, use_cpu=use_cpu, **kwargs)
+
+    return init
+
+
+def _taking_debug_activities(original: Callable[..., None]) -> Callable[..., None]:
+    def init(self: Any, *args: Any, debug_activities: Sequence[Any] | None = None, **kwargs: Any) -> None:
+        for activity in debug_activities or ():
+            if not isinstance(activity, DebugActivity):
+                raise TypeError(f"debug_activities holds {activity!r}: use members of DebugActivity")
+        original(self, *args, **kwargs)
+
+    return init

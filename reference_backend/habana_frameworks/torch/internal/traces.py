@@ -1,0 +1,128 @@
+"""Traces of what the device did, in files that readers of Chrome traces open."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from habana_frameworks.torch import _C
+
+_PROCESS = 0  # of the device's rows; the program's own rows have its process id
+
+
+@dataclass(frozen=True)
+class Row:
+    """One piece of work of the device. Times are nanoseconds since 1970."""
+
+    kind: str  # "kernel", "recipe", "copy", "collective", "event" or "wait"
+    name: str
+    stream: int
+    start: int
+    end: int
+    correlation: int  # number of the host's operator in torch's profiler, or 0
+    bytes: int | None  # read and written, if known
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The rows of a recording in the order of their ends, and how many there were too many to keep."""
+
+    rows: list[Row]
+    dropped: int
+
+    def events(self) -> list[dict[str, Any]]:
+        """Give the rows as complete events of the Chrome trace format, behind the names of the streams."""
+        named = [("process_name", 0, {"name": "hpu"}), ("process_labels", 0, {"labels": "HPU 0"})]
+        for stream in sorted({row.stream for row in self.rows}):
+            named.append(
+                ("thread_name", stream, {"name": f"stream {stream}" if stream else "default stream"})
+            )
+        events: list[dict[str, Any]] = [
+            {"ph": "M", "name": name, "pid": _PROCESS, "tid": stream, "args": arguments}
+            for name, stream, arguments in named
+        ]
+        events.extend(
+            {
+                "ph": "X",
+                "cat": "hpu_op",
+                "name": row.name,
+                "pid": _PROCESS,
+                "tid": row.stream,
+                "ts": row.start / 1000,
+                "dur": (row.end - row.start) / 1000,
+                "args": {"kind": row.kind, "stream": row.stream}
+                | ({"bytes": row.bytes} if row.bytes is not None else {}),
+            }
+            for row in self.rows
+        )
+        return events
+
+    def write(self, path: Path) -> None:
+        """Write the Chrome trace to `path`, in a folder that is made if need be; a file there is replaced.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        document = {
+            "schemaVersion": 1,
+            "displayTimeUnit": "ms",
+            "droppedRows": self.dropped,
+            "traceEvents": self.events(),
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
+        try:
+            with unfinished.open("w") as file:
+                json.dump(document, file)
+            unfinished.replace(path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+
+
+class Recording:
+    """A recording of the device, from its construction to `finish`. A forked child's has no rows."""
+
+    def __init__(self) -> None:
+        self._recording = _C.TraceRecording()
+        self._process = os.getpid()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this process began it, and not the one that it was forked from."""
+        return self._process == os.getpid()
+
+    def finish(self) -> Trace:
+        """Stop, and give the rows of the work that has run; a second call gives none."""
+        rows, dropped = self._recording.end()
+        return Trace([Row(*row) for row in rows], dropped)
+
+
+def write_or_warn(trace: Trace, paths: Iterable[Path]) -> list[Path]:
+    """Write the trace to the first path and copies to the others; warn once if that fails.
+
+    Returns:
+        The files that are there now.
+    """
+    written: list[Path] = []
+    try:
+        for path in paths:
+            if written:
+                shutil.copyfile(written[0], path)
+            else:
+                trace.write(path)
+            written.append(path)
+    except OSError as error:
+        warnings.warn(
+            f"the trace of the device cannot be written to {path} ({error}): name a folder that can be "
+            "written, with space left",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return written

@@ -1,0 +1,5 @@
+"""A profiler that keeps the device's rows in memory until the program asks for them."""
+
+from . import profiler
+
+__all__ = ["profiler"]

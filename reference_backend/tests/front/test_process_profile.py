@@ -1,0 +1,125 @@
+"""Profiles in files: of a whole process, of a part that the program names, and those kept in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import habana_frameworks.torch  # noqa: F401  registers the device
+import pytest
+import torch
+from habana_frameworks.torch import low_overhead_profiler
+from habana_frameworks.torch.profiler import ProfilerApi
+from habana_frameworks.torch.utils import profiler
+
+WORK = """
+import torch, habana_frameworks.torch
+x = torch.ones(100, device="hpu")
+(x @ x).item()
+"""
+NAMES = ["aten::fill_.Scalar", "aten::dot", "aten::copy_ (device to host)"]
+
+
+def rows(path: Path) -> list[str]:
+    """Names of the device's rows in a trace."""
+    return [event["name"] for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"]
+
+
+def test_a_whole_process(run_python: Any, tmp_path: Path) -> None:
+    done = run_python(WORK, cwd=tmp_path, HABANA_PROFILE="1")
+    assert done.returncode == 0, done.stderr
+    files = sorted(tmp_path.iterdir())
+    assert [path.suffix for path in files] == [".hltv", ".json"]
+    assert rows(files[1]) == NAMES
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_the_configuration_names_folder_file_and_rows(run_python: Any, tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"folder": str(tmp_path / "out"), "name": "mine", "rows": 2, "more": 1}))
+    done = run_python(WORK, HABANA_PROFILE="1", HABANA_PROF_CONFIG=str(config), RANK="3")
+    assert done.returncode == 0, done.stderr
+    _, path = sorted((tmp_path / "out").iterdir())
+    assert path.name.startswith("mine_rank3_")
+    assert rows(path) == NAMES[:2]
+    assert json.loads(path.read_text())["droppedRows"] == 1
+
+
+@pytest.mark.parametrize("value", ["0", "profile_api", "profile_api_light", ""])
+def test_other_values_write_nothing(run_python: Any, tmp_path: Path, value: str) -> None:
+    done = run_python(
+        WORK + "import os; print(os.environ['HABANA_PROFILE'])", cwd=tmp_path, HABANA_PROFILE=value
+    )
+    assert done.stdout.strip() == (value or "profile_api_light"), done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "warning"),
+    [
+        ({"HABANA_PROF_CONFIG": "missing.json"}, "HABANA_PROF_CONFIG='missing.json' is not used"),
+        ({"HABANA_PROF_CONFIG": "list.json"}, "it holds no object"),
+        ({"HABANA_PROF_CONFIG": "text.json"}, "HABANA_PROF_CONFIG='text.json' is not used"),
+        ({"HABANA_PROF_CONFIG": "none.json"}, "HABANA_PROF_CONFIG='none.json' is not used"),
+        ({"HABANA_PROF_CONFIG": "proc.json"}, "cannot be written"),
+        ({"HABANA_PROF_CONFIG": "full.json"}, "cannot be written"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_what_goes_wrong_costs_one_warning(
+    run_python: Any, tmp_path: Path, variables: dict[str, str], warning: str
+) -> None:
+    (tmp_path / "list.json").write_text("[1]")
+    (tmp_path / "text.json").write_text('{"rows": "many"}')
+    (tmp_path / "none.json").write_text('{"rows": 0}')
+    (tmp_path / "proc.json").write_text('{"folder": "/proc/nowhere"}')
+    (tmp_path / "full.json").write_text('{"folder": "/dev", "name": "full/x"}')
+    done = run_python(WORK + "print('done')", cwd=tmp_path, HABANA_PROFILE="1", **variables)
+    assert done.returncode == 0
+    assert done.stdout.strip() == "done"
+    assert done.stderr.count("RuntimeWarning") == 1
+    assert warning in done.stderr
+
+
+def test_a_forked_child_writes_no_file(run_python: Any, tmp_path: Path) -> None:
+    code = WORK + (
+        "import os, sys\nchild = os.fork()\nif child == 0:\n    sys.exit(0)\nprint(os.waitpid(child, 0)[1])"
+    )
+    done = run_python(code, cwd=tmp_path, HABANA_PROFILE="1")
+    assert done.stdout.strip() == "0", done.stderr
+    assert len(list(tmp_path.glob("*.json"))) == 1
+
+
+def test_a_part_that_the_program_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert profiler._stop_profiler() == []
+    x = torch.ones(3, device="hpu")
+    profiler._setup_profiler()
+    profiler._start_profiler()
+    x + 1
+    path, _ = profiler._stop_profiler()
+    x * 2
+    assert rows(path) == ["aten::add.Tensor"]
+    with pytest.warns(FutureWarning, match="use torch.profiler"):
+        ProfilerApi.setup()
+        ProfilerApi.start()
+        x * 2
+        ProfilerApi.stop()
+    assert rows(path) == ["aten::mul.Tensor"]
+
+
+def test_rows_are_kept_until_they_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HABANA_LOGS", str(tmp_path / "logs"))
+    lop = low_overhead_profiler.profiler
+    x = torch.ones(3, device="hpu")
+    lop.stop()
+    for operator in (torch.sin, torch.cos):
+        lop.start()
+        operator(x)
+        lop.stop()
+    torch.exp(x)
+    assert not (tmp_path / "logs").exists()
+    first, second = lop.flush()
+    assert (rows(first), rows(second)) == (["aten::sin"], ["aten::cos"])
+    assert lop.flush() == []

@@ -1,0 +1,350 @@
+"""`torch.profiler` on the device: rows for what it does, linked to what the host did."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import habana_frameworks.torch as ht
+import pytest
+import torch
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile, schedule
+
+BOTH = [ProfilerActivity.CPU, ProfilerActivity.HPU]
+
+
+def rows(found: profile, name: str = "") -> list[Any]:
+    """The device's events whose name begins so."""
+    return [
+        event
+        for event in found.events()
+        if event.device_type == DeviceType.HPU and event.name.startswith(name)
+    ]
+
+
+def profiled(program: Any, **options: Any) -> profile:
+    with profile(activities=BOTH, **options) as found:
+        program()
+        torch.hpu.synchronize()
+    return found
+
+
+@pytest.fixture
+def x() -> torch.Tensor:
+    return torch.randn(32, 32, device="hpu")
+
+
+def test_each_operator_has_one_row_that_is_linked_to_it(x: torch.Tensor) -> None:
+    found = profiled(lambda: torch.softmax(x @ x, 1).topk(3))
+    hosts = {event.id: event.name for event in found.events() if event.device_type == DeviceType.CPU}
+    assert [(row.name, hosts[row.linked_correlation_id]) for row in rows(found)] == [
+        ("aten::mm", "aten::mm"),
+        ("aten::_softmax", "aten::_softmax"),
+        ("aten::topk", "aten::topk"),
+    ]
+
+
+def test_a_row_lies_within_its_operator_when_nothing_is_queued(x: torch.Tensor) -> None:
+    found = profiled(lambda: [x @ x for _ in range(50)])
+    hosts = {event.id: event.time_range for event in found.events() if event.device_type == DeviceType.CPU}
+    for row in rows(found):
+        host = hosts[row.linked_correlation_id]
+        # The two clocks are read apart: microseconds.
+        assert host.start - 5 <= row.time_range.start <= row.time_range.end <= host.end + 5
+    assert len(rows(found)) == 50
+
+
+def test_operators_are_charged_with_their_kernels_and_the_table_adds_them_up(x: torch.Tensor) -> None:
+    found = profiled(lambda: [x @ x for _ in range(5)])
+    mm = next(
+        row for row in found.key_averages() if row.key == "aten::mm" and row.device_type == DeviceType.CPU
+    )
+    total = sum(row.time_range.elapsed_us() for row in rows(found))
+    assert mm.self_device_time_total == pytest.approx(total)
+    assert mm.count == 5
+    table = found.key_averages().table(sort_by="self_device_time_total")
+    assert "Self HPU time total" in table
+    assert "100.00%" in table
+
+
+def test_queued_work_is_linked_to_its_issuer_and_lies_on_its_stream(x: torch.Tensor, warm: Any) -> None:
+    side = torch.hpu.Stream()
+
+    def program() -> None:
+        with torch.hpu.stream(side):
+            ht._C.enqueue_delay(0.01)
+            torch.sin(x)
+            event = torch.hpu.Event()
+            event.record()
+        event.wait()
+        torch.cos(x)
+
+    program()
+    torch.hpu.synchronize()
+    found = profiled(program)
+    hosts = {event.id: event.name for event in found.events() if event.device_type == DeviceType.CPU}
+    sine, cosine = rows(found, "aten::sin")[0], rows(found, "aten::cos")[0]
+    assert hosts[sine.linked_correlation_id] == "aten::sin"
+    assert sine.device_resource_id != 0
+    assert cosine.device_resource_id == 0
+    waits = [row for row in rows(found) if row.name == "a wait for an event"]
+    assert [row.device_resource_id for row in waits] == [0]
+    assert waits[0].time_range.end <= cosine.time_range.start
+    assert waits[0].time_range.elapsed_us() > 1000
+    assert sine.device_resource_id in [row.device_resource_id for row in rows(found, "an event")]
+
+
+def test_rows_of_one_stream_do_not_overlap(x: torch.Tensor) -> None:
+    streams = [torch.hpu.default_stream(), torch.hpu.Stream(), torch.hpu.Stream()]
+
+    def program() -> None:
+        for stream in streams * 20:
+            with torch.hpu.stream(stream):
+                ht._C.enqueue_delay(0.0001)
+                torch.exp(x)
+
+    program()
+    found = profiled(program)
+    for stream in {row.device_resource_id for row in rows(found)}:
+        spans = sorted(
+            (row.time_range.start, row.time_range.end)
+            for row in rows(found)
+            if row.device_resource_id == stream
+        )
+        for (_, end), (start, _) in itertools.pairwise(spans):
+            assert start >= end - 0.001
+
+
+def test_copies_say_between_what_and_how_much(tmp_path: Path) -> None:
+    host = torch.ones(1000)
+
+    def program() -> None:
+        device = host.to("hpu")
+        device.clone().cpu()
+
+    found = profiled(program)
+    assert [row.name for row in rows(found)] == [
+        "aten::copy_ (host to device)",
+        "aten::copy_ (device to device)",
+        "aten::copy_ (device to host)",
+    ]
+    found.export_chrome_trace(str(tmp_path / "trace.json"))
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {event["args"]["bytes"] for event in events if event.get("cat") == "hpu_op"} == {4000}
+
+
+def test_a_trace_of_chrome_names_device_and_streams(x: torch.Tensor, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    profiled(lambda: x + x).export_chrome_trace(str(path))
+    events = json.loads(path.read_text())["traceEvents"]
+    (row,) = [event for event in events if event.get("cat") == "hpu_op"]
+    assert row["name"] == "aten::add.Tensor"
+    assert row["args"]["kind"] == "kernel"
+    assert row["args"]["bytes"] == 3 * x.nbytes
+    names = {
+        event["name"]: event["args"] for event in events if event["ph"] == "M" and event["pid"] == row["pid"]
+    }
+    assert names["process_name"] == {"name": "hpu"}
+    assert names["thread_name"] == {"name": "default stream"}
+
+
+def test_memory_is_charged_to_operators_and_adds_up_to_the_statistics() -> None:
+    before = torch.hpu.memory_allocated()
+    kept = []
+
+    def program() -> None:
+        x = torch.ones(1000, device="hpu")
+        kept.append(x + 1)
+        kept.append(torch.empty(10, device="hpu"))
+
+    found = profiled(program, profile_memory=True)
+    events = found.events()
+    add = next(event for event in events if event.name == "aten::add")
+    assert add.self_device_memory_usage == 4032  # 4,000, in granules of 64
+    total = sum(event.self_device_memory_usage for event in events)
+    assert total == torch.hpu.memory_allocated() - before == 4032 + 64
+
+
+def test_a_schedule_shows_its_active_steps_only(x: torch.Tensor) -> None:
+    shown = []
+    with profile(
+        activities=BOTH,
+        schedule=schedule(wait=1, warmup=1, active=2, repeat=1),
+        on_trace_ready=lambda found: shown.append(len(rows(found, "aten::mm"))),
+    ) as found:
+        for _ in range(6):
+            x @ x
+            found.step()
+    assert shown == [2]
+
+
+def test_nothing_is_recorded_before_or_after(x: torch.Tensor) -> None:
+    x @ x
+    found = profiled(lambda: torch.tanh(x))
+    assert not ht._C.is_tracing()
+    x @ x
+    assert [row.name for row in rows(found)] == ["aten::tanh"]
+    with profile(activities=[ProfilerActivity.CPU]) as host:
+        x @ x
+        assert not ht._C.is_tracing()
+    assert rows(host) == []
+
+
+def test_an_exception_ends_the_profile(x: torch.Tensor) -> None:
+    with pytest.raises(ZeroDivisionError), profile(activities=BOTH):
+        x @ x
+        raise ZeroDivisionError
+    assert not ht._C.is_tracing()
+    assert [row.name for row in rows(profiled(lambda: x + 1))] == ["aten::add.Tensor"]
+
+
+def test_the_legacy_profiler_takes_the_device(x: torch.Tensor) -> None:
+    with torch.autograd.profiler.profile(use_device="hpu") as found:
+        x @ x
+    assert [event.name for event in found.function_events if event.device_type == DeviceType.HPU] == [
+        "aten::mm"
+    ]
+
+
+def test_other_threads_have_rows_too(x: torch.Tensor) -> None:
+    def program() -> None:
+        threads = [threading.Thread(target=lambda: [torch.erf(x) for _ in range(100)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert len(rows(profiled(program), "aten::erf")) == 400
+
+
+def test_a_backward_pass_has_rows_of_its_thread(x: torch.Tensor) -> None:
+    w = torch.randn(32, 32, device="hpu", requires_grad=True)
+    found = profiled(lambda: (x @ w).sum().backward())
+    assert len(rows(found, "aten::mm")) == 2
+
+
+def test_a_replay_is_a_recipe_with_its_operators(x: torch.Tensor) -> None:
+    graph = torch.hpu.HPUGraph()
+    with torch.hpu.graph(graph):
+        y = torch.sin(x) @ x
+    found = profiled(graph.replay)
+    recipe, *kernels = sorted(rows(found), key=lambda row: (row.time_range.start, -row.time_range.end))
+    assert recipe.name == "a graph of 2 operators"
+    assert [row.name for row in kernels] == ["aten::sin", "aten::mm"]
+    assert all(
+        recipe.time_range.start <= row.time_range.start <= row.time_range.end <= recipe.time_range.end
+        for row in kernels
+    )
+    assert y.shape == (32, 32)
+
+
+def test_a_compiled_function_is_a_recipe_with_its_kernels(x: torch.Tensor) -> None:
+    compiled = torch.compile(lambda x: torch.sin(x @ x) + 1, backend="hpu_backend")
+    compiled(x), compiled(x)
+    found = profiled(lambda: compiled(x))
+    names = [row.name for row in sorted(rows(found), key=lambda row: row.time_range.start)]
+    assert names[0].startswith(("a compiled function of ", "compiled code"))
+    assert any(name.startswith("cpp_fused_") for name in names[1:]), names
+    assert any("mm" in name for name in names[1:]), names
+
+
+def test_keywords_of_the_bridge_are_taken(x: torch.Tensor) -> None:
+    from habana_frameworks.torch.activity_profiler import DebugActivity
+
+    with profile(activities=BOTH, debug_activities=[DebugActivity.BRIDGE_FUNCTION_CALLS]) as found:
+        x @ x
+    assert len(rows(found)) == 1
+    with pytest.raises(TypeError, match="DebugActivity"):
+        profile(debug_activities=["BRIDGE_FUNCTION_CALLS"])
+
+
+def test_a_profile_that_is_switched_off_says_so(run_python: Any) -> None:
+    code = """
+import torch, habana_frameworks.torch
+from torch.profiler import profile, ProfilerActivity
+with profile() as found:
+    torch.ones(3, device="hpu") + 1
+print([event.name for event in found.events() if event.device_type == torch.autograd.DeviceType.HPU])
+try:
+    profile(activities=[ProfilerActivity.HPU]).start()
+except RuntimeError as error:
+    print(error)
+"""
+    done = run_python(code, HABANA_PROFILE="0")
+    shown = done.stdout.splitlines()
+    assert shown[0] == "[]"
+    assert "HABANA_PROFILE=0" in shown[1]
+    assert "HABANA_PROFILE=0: the profile of the hpu device is off" in done.stderr
+
+
+def test_lazy_graphs_are_recipes(output_of: Any) -> None:
+    code = """
+import torch, habana_frameworks.torch as ht
+from torch.profiler import profile, ProfilerActivity as A
+ht._C.lazy_start(1, 0)
+x = torch.randn(8, 8, device="hpu")
+def step():
+    y = torch.sin(x) @ x
+    ht.core.mark_step()
+    torch.hpu.synchronize()
+for _ in range(4):
+    step()
+with profile(activities=[A.CPU, A.HPU]) as found:
+    step()
+rows = [event for event in found.events() if event.device_type == torch.autograd.DeviceType.HPU]
+for row in sorted(rows, key=lambda row: (row.time_range.start, -row.time_range.end)):
+    print(row.name)
+"""
+    assert output_of(code).splitlines() == ["a graph of 2 operators", "aten::sin", "aten::mm"]
+
+
+def test_a_forked_child_records_nothing_and_its_parent_goes_on(output_of: Any) -> None:
+    code = """
+import os, torch, habana_frameworks.torch as ht
+from torch.profiler import profile, ProfilerActivity as A
+x = torch.ones(3, device="hpu")
+with profile(activities=[A.CPU, A.HPU]) as found:
+    x + 1
+    child = os.fork()
+    if child == 0:
+        os._exit(int(ht._C.is_tracing()))
+    print(os.waitpid(child, 0)[1])
+    x + 1
+print(len([event for event in found.events() if event.device_type == torch.autograd.DeviceType.HPU]))
+"""
+    assert output_of(code).split() == ["0", "2"]
+
+
+def test_the_number_of_rows_is_bounded_and_the_rest_counted(output_of: Any) -> None:
+    code = """
+import torch, habana_frameworks.torch as ht
+ht._C.set_trace_limit(100)
+x = torch.ones(3, device="hpu")
+recording = ht._C.TraceRecording()
+for _ in range(130):
+    x + 1
+rows, dropped = recording.end()
+print(len(rows), dropped, recording.end())
+x + 1
+again = ht._C.TraceRecording()
+x + 1
+print(len(again.end()[0]))
+"""
+    assert output_of(code).splitlines() == ["100 30 ([], 0)", "1"]
+
+
+def test_recordings_may_overlap(x: torch.Tensor) -> None:
+    first = ht._C.TraceRecording()
+    x + 1
+    second = ht._C.TraceRecording()
+    x * 2
+    names = [row[1] for row in first.end()[0]]
+    assert ht._C.is_tracing()
+    x - 3
+    assert names == ["aten::add.Tensor", "aten::mul.Tensor"]
+    assert [row[1] for row in second.end()[0]] == ["aten::mul.Tensor", "aten::sub.Tensor"]
+    assert not ht._C.is_tracing()
