@@ -93,8 +93,8 @@ def _dump_snapshot(
 def _attach_out_of_memory_observer(observer: Observer | None) -> None:
     """Call a function when memory is short, before the error is raised; None stops that.
 
-    The function gets three numbers of bytes: asked for, in use and of the limit. What it raises is reported as
-    unraisable. Work in queues that meets a shortage does not call it.
+    The function gets three numbers of bytes: asked for, in use and of the limit. What it raises is reported
+    as unraisable. Work in queues that meets a shortage does not call it.
     """
     _C.set_out_of_memory_observer(observer)
 

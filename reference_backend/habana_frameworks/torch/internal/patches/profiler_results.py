@@ -102,7 +102,7 @@ def _with_or_without_the_device(original: Callable[..., None]) -> Callable[..., 
         if use_device == "hpu" and os.environ.get("HABANA_PROFILE") == "0":
             if not use_cpu:
                 raise RuntimeError(
-                    "HABANA_PROFILE=0 switches the profile of the hpu device off: unset it, or profile the CPU"
+                    "HABANA_PROFILE=0 switches the profile of hpu off: unset it, or profile the CPU as well"
                 )
             _log.error("HABANA_PROFILE=0: the profile of the hpu device is off, and shows the host alone")
             use_device = None
