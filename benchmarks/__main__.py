@@ -15,6 +15,7 @@ FIGURES = (
     "compile_time",
     "collectives",
     "import_time",
+    "profiler_overhead",
     "suite_time",
 )
 

@@ -73,7 +73,6 @@ class Session final : public libkineto::IActivityProfilerSession {
       }
       activity.addMetadataQuoted("kind", runtime::name_of(row.kind));
       activity.addMetadata("stream", row.queue);
-      activity.addMetadata("correlation", row.correlation);
       if (row.bytes >= 0) {
         activity.addMetadata("bytes", row.bytes);
       }

@@ -12,9 +12,11 @@
 
 namespace hpu_reference::memory {
 
-std::atomic<bool> g_history{false};
+std::atomic<int> g_observers{0};
 
 namespace {
+
+std::atomic<bool> g_history{false};
 
 struct History {
   runtime::RankedMutex<runtime::LockRank::Leaf> mutex;
@@ -104,7 +106,14 @@ void set_history(const HistorySettings& wanted, bool clear) {
   if (!wanted.blocks) {
     stacks.swap(self.stacks);
   }
-  g_history = wanted.blocks || wanted.events;
+  const bool on = wanted.blocks || wanted.events;
+  if (g_history.exchange(on) != on) {
+    g_observers.fetch_add(on ? 1 : -1);
+  }
+}
+
+void count_profilers(int change) {
+  g_observers.fetch_add(change);
 }
 
 bool has_history() {

@@ -1,5 +1,5 @@
 // What happened to the device's memory: for torch's profiler, and for the history that torch's viewer of
-// memory shows. Off, it costs two flags per allocation.
+// memory shows. Off, it costs one flag per allocation.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -72,7 +72,12 @@ std::string metadata();
 using OutOfMemoryObserver = std::function<void(std::int64_t, std::int64_t, std::int64_t)>;
 void set_out_of_memory_observer(OutOfMemoryObserver observer);
 
-extern std::atomic<bool> g_history;
+// Counts a profiler that asks for memory, or one less. torch's own question, whether one runs, is too slow
+// for each allocation.
+void count_profilers(int change);
+
+// Not 0 while anybody wants to know of allocations.
+extern std::atomic<int> g_observers;
 
 // Notes what has happened; for the functions below.
 void observe(HistoryEvent::Action action, const Block* block);
@@ -81,13 +86,13 @@ void note_out_of_memory(std::size_t bytes);
 
 // Notes that the block has become a tensor's.
 inline void note_allocated(const Block* block) {
-  if (C10_UNLIKELY(g_history.load(std::memory_order_relaxed) || c10::memoryProfilingEnabled())) {
+  if (C10_UNLIKELY(g_observers.load(std::memory_order_relaxed) != 0)) {
     observe(HistoryEvent::Action::Allocate, block);
   }
 }
 // Notes that the tensor has given it up; the block is still its.
 inline void note_freed(const Block* block) {
-  if (C10_UNLIKELY(g_history.load(std::memory_order_relaxed) || c10::memoryProfilingEnabled())) {
+  if (C10_UNLIKELY(g_observers.load(std::memory_order_relaxed) != 0)) {
     observe(HistoryEvent::Action::Free, block);
   }
 }

@@ -17,6 +17,7 @@ from ._utils import _get_device_index
 from .memory_history import (
     _attach_out_of_memory_observer as _attach_out_of_memory_observer,
 )
+from .memory_history import _count_profilers as _count_profilers
 from .memory_history import _dump_snapshot as _dump_snapshot
 from .memory_history import _get_memory_metadata as _get_memory_metadata
 from .memory_history import _record_memory_history as _record_memory_history

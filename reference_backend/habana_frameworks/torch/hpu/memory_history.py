@@ -99,6 +99,11 @@ def _attach_out_of_memory_observer(observer: Observer | None) -> None:
     _C.set_out_of_memory_observer(observer)
 
 
+def _count_profilers(change: int) -> None:
+    """Count a profiler of torch's that asks for memory (1), or one less (-1)."""
+    _C.count_memory_profilers(change)
+
+
 def dump_shortages_if_requested() -> None:
     """Record events and dump a snapshot at each shortage into the folder ``HPU_REFERENCE_OOM_SNAPSHOT``."""
     folder = os.environ.get("HPU_REFERENCE_OOM_SNAPSHOT", "")

@@ -27,6 +27,8 @@ def count_the_device() -> None:
     """Make `torch.profiler` attribute the device's rows and memory as it does those of other devices."""
     replace(profiler.profile, "_parse_kineto_results", _with_the_device)
     replace(profiler_util, "_build_table", _summing_the_device)
+    replace(profiler.profile, "_start_trace", _counted)
+    replace(profiler.profile, "__exit__", _no_longer_counted)
     replace(profiler.profile, "__init__", _with_or_without_the_device)
     for kind in (torch.profiler.profile, torch.profiler.profiler._KinetoProfile):
         replace(kind, "__init__", _taking_debug_activities)
@@ -93,6 +95,29 @@ def _summing_the_device(original: Callable[..., str]) -> Callable[..., str]:
                 row.device_type = DeviceType.HPU
 
     return _build_table
+
+
+# The device reports memory only while a profiler asks for it.
+def _counted(original: Callable[..., None]) -> Callable[..., None]:
+    def _start_trace(self: Any) -> None:
+        if self.profile_memory and not getattr(self, "_counted_by_hpu", False):
+            torch.hpu.memory._count_profilers(1)
+            self._counted_by_hpu = True
+        original(self)
+
+    return _start_trace
+
+
+def _no_longer_counted(original: Callable[..., bool]) -> Callable[..., bool]:
+    def __exit__(self: Any, *args: Any) -> bool:  # noqa: N807  the name that it replaces
+        try:
+            return original(self, *args)
+        finally:
+            if getattr(self, "_counted_by_hpu", False):
+                torch.hpu.memory._count_profilers(-1)
+                self._counted_by_hpu = False
+
+    return __exit__
 
 
 def _with_or_without_the_device(original: Callable[..., None]) -> Callable[..., None]:

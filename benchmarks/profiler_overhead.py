@@ -1,0 +1,46 @@
+"""A training step under `torch.profiler`: CPU and HPU activities on hpu / CPU activities on CPU tensors."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from benchmarks.measure import show
+
+STEPS = 50
+
+
+def steps_on(device: str, activities: list[ProfilerActivity]) -> float:
+    """Return the seconds of `STEPS` steps of an MLP under a profile, its start and end included."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(8))).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x = torch.randn(32, 64, device=device)
+    model(x).sum().backward()
+    start = time.perf_counter()
+    with profile(activities=activities):
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Measure both in turns, and print the ratio of the medians and the seconds."""
+    torch.set_num_threads(1)
+    cpu, hpu = ProfilerActivity.CPU, ProfilerActivity.HPU
+    pairs = [(steps_on("cpu", [cpu]), steps_on("hpu", [cpu, hpu])) for _ in range(11)]
+    host, device = (median(times) for times in zip(*pairs, strict=True))
+    show(
+        f"{STEPS} profiled steps: {host * 1e3:.0f} ms on cpu, {device * 1e3:.0f} ms on hpu, ratio",
+        device / host,
+        1.5,
+    )
+
+
+if __name__ == "__main__":
+    main()
