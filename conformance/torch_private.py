@@ -651,3 +651,14 @@ def open_graph_of(function: Callable[..., Any], *inputs: Any) -> Any:
 def shares_memory(tensor: torch.Tensor, other: torch.Tensor) -> bool:
     """Return whether two tensors have one storage."""
     return bool(torch._C._is_alias_of(tensor, other))  # type: ignore[attr-defined]
+
+
+def collected_events(profile: Any) -> tuple[list[Any], int]:
+    """Return the events that the collector of a profile has, and the time of its start in nanoseconds."""
+    results = profile.profiler.kineto_results
+    return list(results.events()), int(results.trace_start_ns())
+
+
+def is_of_host(event: Any) -> bool:
+    """Return whether an event of the collector is the host's."""
+    return str(event.device_type()) == "DeviceType.CPU"

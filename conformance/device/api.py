@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from conformance.device import profiles
+from conformance.model.profile import Profile
 from conformance.target.target import Target
 
 #: Seconds of work that are put on a stream so that something is pending; longer ones if the host was slower.
@@ -54,6 +56,18 @@ class DeviceApi:
     def empty(self, size: int) -> torch.Tensor:
         """Return ``size`` int64 elements of device memory that nothing has written."""
         return torch.empty(size, dtype=torch.int64, device=self.target.device)
+
+    def allocated(self) -> int:
+        """Return the bytes of device memory that are in use."""
+        return int(torch.accelerator.memory_allocated(self.target.device))
+
+    def profile(self, work: Callable[[], object]) -> Profile:
+        """Profile some work on the device."""
+        return profiles.take(self.target, work)
+
+    def memory_history(self) -> profiles.MemoryHistory:
+        """Return the history of the device's memory."""
+        return profiles.MemoryHistory(self.target)
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a copy of a host tensor in pinned memory."""

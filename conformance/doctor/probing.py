@@ -21,6 +21,7 @@ _UNTRIED = {
     "fork": "a forked child may hang",
     "deterministic": "it takes many runs",
     "profiler": "it takes a trace",
+    "memory_history": "it takes a trace",
     "custom_operators": "it takes an operator of your own",
     "compile": "it takes a compiler",
     "export": "it takes a compiler",

@@ -57,6 +57,7 @@ CAPABILITIES: dict[str, str] = {
     "peer_copy": "tensors are copied between devices",
     "graphs": "device graphs capture and replay",
     "profiler": "torch.profiler sees work on the device",
+    "memory_history": "the device's module records allocations as torch.cuda.memory does",
     # Around the device
     "autocast": "torch.autocast knows the device",
     "grad_scaler": "torch.amp.GradScaler knows the device",
@@ -89,6 +90,7 @@ WITHOUT_REFUSAL = frozenset(
         "fork",
         "index_checks",
         "memory_limit",
+        "memory_history",
         "multiple_devices",
         "nested",
         "profiler",

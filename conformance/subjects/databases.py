@@ -13,7 +13,7 @@ from conformance.model.vocabulary import KINDS
 from conformance.subjects import areas, extra_modules, overloads
 
 #: Parts of a device's API.
-DEVICE = ("Stream", "Event", "Memory", "Copy", "Thread", "Graph", "Compile")
+DEVICE = ("Stream", "Event", "Memory", "Copy", "Thread", "Graph", "Compile", "Profiler")
 
 
 @dataclasses.dataclass(frozen=True)

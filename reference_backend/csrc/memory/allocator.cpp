@@ -13,6 +13,7 @@
 #include "memory/footprint.h"
 #include "memory/history.h"
 #include "memory/order_check.h"
+#include "memory/published.h"
 #include "runtime/device.h"
 #include "runtime/fork.h"
 #include "runtime/host_access.h"
@@ -69,7 +70,7 @@ void map_device_memory() {
   const std::size_t limit = default_limit();
   stream_order();  // refuses an unknown one before anything runs
   try {
-    auto* made = new BlockPool(map_arena(limit), limit, &runtime::is_stream_idle);
+    auto* made = new BlockPool(map_arena(limit), limit, &runtime::is_stream_idle, publish());
     const char* poison = std::getenv("HPU_REFERENCE_POISON");
     made->set_poison(poison != nullptr && std::string(poison) == "1");
     g_pool = made;

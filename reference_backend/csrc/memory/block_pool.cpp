@@ -23,10 +23,14 @@ void drop_host_storage(Block* block) {
 
 }  // namespace
 
-BlockPool::BlockPool(Arena arena, std::size_t limit, std::function<bool(StreamId)> stream_idle)
-    : arena_(arena), stream_idle_(std::move(stream_idle)) {
+BlockPool::BlockPool(Arena arena,
+                     std::size_t limit,
+                     std::function<bool(StreamId)> stream_idle,
+                     PublishedRecord* published)
+    : arena_(arena), stream_idle_(std::move(stream_idle)), published_(published) {
   starts_ = static_cast<Block**>(reserve_zeros(arena.size / kGranule * sizeof(Block*)));
   stats_.limit = static_cast<std::int64_t>(std::min(limit, arena.size));
+  published_->limit = stats_.limit;
   auto* all = new Block();
   all->device = arena_.device_base;
   all->size = arena_.size / kGranule * kGranule;
@@ -89,6 +93,7 @@ void BlockPool::count_in_use(Block* block) {
   stats_.bytes_allocated += size;
   stats_.active++;
   stats_.max_active = std::max(stats_.max_active, stats_.active);
+  show();
 }
 
 Block* BlockPool::allocate(std::size_t size, StreamId stream, bool scratch, bool in_order) {
@@ -226,6 +231,7 @@ void BlockPool::free(Block* block) {
     stats_.frees++;
     stats_.total_frees++;
     stats_.bytes_freed += size;
+    show();
   }
   if (has_foreign_users(block)) {
     stats_.deferred += size;
@@ -462,6 +468,7 @@ void BlockPool::set_limit(std::size_t limit) {
                                 std::to_string(arena_.size) + " bytes; give a smaller one");
   }
   stats_.limit = static_cast<std::int64_t>(limit);
+  published_->limit = stats_.limit;
 }
 
 }  // namespace hpu_reference::memory

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "memory/arena.h"
+#include "memory/published.h"
 #include "runtime/lock_order.h"
 #include "runtime/queue.h"
 
@@ -103,8 +104,12 @@ class BlockPool {
   static constexpr std::size_t kGranule = 64;
   static constexpr std::size_t kSmall = 4096;
 
-  // `stream_idle(stream)` returns true if all work queued so far on the stream has run.
-  BlockPool(Arena arena, std::size_t limit, std::function<bool(StreamId)> stream_idle);
+  // `stream_idle(stream)` returns true if all work queued so far on the stream has run. `published` gets the
+  // figures for other processes.
+  BlockPool(Arena arena,
+            std::size_t limit,
+            std::function<bool(StreamId)> stream_idle,
+            PublishedRecord* published);
 
   // Takes a block of at least `size` > 0 bytes; nullptr if the limit or the address range is exhausted.
   // `in_order`: only work behind what is queued on the stream now uses the memory, so that it may be memory
@@ -190,6 +195,10 @@ class BlockPool {
   void release_ordered(StreamId stream);
   void release_all_ordered();
   void count_in_use(Block* block);
+  void show() {
+    published_->in_use.store(stats_.in_use, std::memory_order_relaxed);
+    published_->max_in_use.store(stats_.max_in_use, std::memory_order_relaxed);
+  }
   std::size_t bin_of(std::size_t size) const {
     return size / kGranule - 1;
   }
@@ -211,6 +220,7 @@ class BlockPool {
   std::map<StreamId, std::multimap<std::size_t, Block*>> ordered_;
   std::vector<Block*> spare_;  // Block objects without memory
   PoolStatistics stats_;
+  PublishedRecord* const published_;  // never freed: tensors may outlive everything
   std::uint64_t serial_ = 0;
   bool poison_ = false;
   std::uint64_t recording_ = 0;

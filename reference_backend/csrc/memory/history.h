@@ -21,7 +21,7 @@ namespace hpu_reference::memory {
 
 // How much the history keeps.
 struct HistorySettings {
-  bool blocks = false;             // where live blocks were allocated
+  bool blocks = false;             // live blocks, as allocated
   bool events = false;             // each allocation and free
   bool allocation_frames = false;  // with the program's stack
   bool free_frames = false;        // the stack of frees too

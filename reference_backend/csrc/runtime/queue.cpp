@@ -415,7 +415,9 @@ QueueMark enqueue(c10::StreamId id, std::unique_ptr<Work> work, const std::vecto
   }
   const int delay = g_delay;
   if (delay > 0 && work->computes()) {
-    push(self, index, make_delay(static_cast<double>(g_delays() % static_cast<unsigned>(delay)) * 1e-6));
+    auto pause = make_delay(static_cast<double>(g_delays() % static_cast<unsigned>(delay)) * 1e-6);
+    pause->origin = work->origin;
+    push(self, index, std::move(pause));
   }
   push(self, index, std::move(work));
   return {index, self.queues[static_cast<std::size_t>(index)].issued};

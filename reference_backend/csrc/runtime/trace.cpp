@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -41,6 +42,7 @@ struct Recorder {
   std::int64_t dropped = 0;
   std::int64_t limit = std::int64_t{1} << 21;
   int recordings = 0;
+  std::uint64_t began = 0;       // when the first of them did
   std::uint64_t generation = 0;  // of the process: a forked child's differs
 };
 
@@ -50,7 +52,15 @@ Recorder& recorder() {
   return *value;
 }
 
-thread_local std::vector<std::uint64_t> tls_correlations;
+// Number of the latest recording that began while none was open. What a profile leaves behind that ends
+// within an operator does not count for the next one.
+std::atomic<std::uint64_t> g_epoch{0};
+
+struct Correlation {
+  std::uint64_t id;
+  std::uint64_t epoch;
+};
+thread_local std::vector<Correlation> tls_correlations;
 
 void keep(TraceKind kind, const std::string& name, int queue, std::uint64_t start, std::int64_t bytes) {
   const std::uint64_t end = trace_clock();
@@ -65,7 +75,9 @@ void keep(TraceKind kind, const std::string& name, int queue, std::uint64_t star
     return;
   }
   const std::string* kept = &self.names->try_emplace(name, nullptr).first->first;
-  self.rows.push_back({start == 0 ? end : start, end, correlation, bytes, kept, queue, kind});
+  // What has waited since before the recording began waits from there.
+  self.rows.push_back(
+      {start == 0 ? end : std::max(start, self.began), end, correlation, bytes, kept, queue, kind});
 }
 
 // Ends all recordings, in a forked child. Another thread of the parent may have held the lock, and been
@@ -119,7 +131,10 @@ TraceRecording::TraceRecording() : state_(new State()) {
   state_->first = self.rows.size();
   state_->dropped = self.dropped;
   state_->generation = self.generation;
-  self.recordings++;
+  if (self.recordings++ == 0) {
+    self.began = trace_clock();
+    g_epoch++;
+  }
   g_tracing = true;
 }
 
@@ -175,7 +190,11 @@ std::int64_t trace_limit() {
 }
 
 void push_correlation(std::uint64_t id) {
-  tls_correlations.push_back(id);
+  const std::uint64_t epoch = g_epoch.load(std::memory_order_relaxed);
+  if (!tls_correlations.empty() && tls_correlations.back().epoch != epoch) {
+    tls_correlations.clear();
+  }
+  tls_correlations.push_back({id, epoch});
 }
 
 void pop_correlation() {
@@ -185,7 +204,9 @@ void pop_correlation() {
 }
 
 std::uint64_t current_correlation() {
-  return tls_correlations.empty() ? 0 : tls_correlations.back();
+  const bool current =
+      !tls_correlations.empty() && tls_correlations.back().epoch == g_epoch.load(std::memory_order_relaxed);
+  return current ? tls_correlations.back().id : 0;
 }
 
 TraceOrigin current_origin() {

@@ -68,10 +68,10 @@ void push_correlation(std::uint64_t id);
 void pop_correlation();
 std::uint64_t current_correlation();
 
-// Where queued work comes from; noted when it is queued.
+// The origin of queued work, noted when it is queued.
 struct TraceOrigin {
   std::uint64_t correlation = 0;
-  std::uint64_t issued = 0;  // on the clock of the rows, 0 if nobody recorded
+  std::uint64_t issued = 0;  // on the clock of the rows, 0 without a recording
 };
 TraceOrigin current_origin();
 

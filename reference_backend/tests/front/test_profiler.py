@@ -348,3 +348,14 @@ def test_recordings_may_overlap(x: torch.Tensor) -> None:
     assert names == ["aten::add.Tensor", "aten::mul.Tensor"]
     assert [row[1] for row in second.end()[0]] == ["aten::mul.Tensor", "aten::sub.Tensor"]
     assert not ht._C.is_tracing()
+
+
+def test_a_profile_that_ends_within_a_range_leaves_nothing_to_the_next(x: torch.Tensor) -> None:
+    first = profile(activities=BOTH)
+    with torch.profiler.record_function("range"):
+        first.start()
+        with torch.profiler.record_function("inner"):
+            first.stop()
+    recording = ht._C.TraceRecording()
+    x + 1
+    assert [row[5] for row in recording.end()[0]] == [0]

@@ -13,12 +13,12 @@ from conformance.checking.recorder import Recorder
 from conformance.device import api as device_api
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
 from conformance.properties.registry import find, properties
-from conformance.subjects.databases import Subject
+from conformance.subjects.databases import DEVICE, Subject
 from conformance.target.target import Target
-from tests.support import fake_device
+from tests.support import fake_device, fake_profile
 
 Api = type[fake_device.Api]
-GOOD, GRAPH = fake_device.Api, fake_device.StreamGraph
+GOOD, GRAPH = fake_profile.Api, fake_device.StreamGraph
 
 
 #: (property, subject, kind of failure, the device's API, its graph)
@@ -38,6 +38,29 @@ FAULTS: list[tuple[str, str, Kind, Api, type[Any]]] = [
     ("pinned_copy", "Copy", Kind.VALUE, fake_device.NeverWaits, GRAPH),
     ("thread_stream", "Thread", Kind.STATE, fake_device.OneStreamForAll, GRAPH),
     ("replay_stream", "Graph", Kind.VALUE, GOOD, fake_device.EagerGraph),
+    ("profiled_operators", "Profiler", Kind.STATE, fake_profile.NoRows, GRAPH),
+    ("profiled_operators", "Profiler", Kind.STATE, fake_profile.Unlinked, GRAPH),
+    ("profiled_operators", "Profiler", Kind.STATE, fake_profile.LinkedToTheNext, GRAPH),
+    ("profiled_counts", "Profiler", Kind.STATE, fake_profile.FirstOnly, GRAPH),
+    ("profiled_streams", "Profiler", Kind.STATE, fake_profile.Overlapping, GRAPH),
+    ("profiled_streams", "Profiler", Kind.STATE, fake_profile.OneStream, GRAPH),
+    ("profiled_streams", "Profiler", Kind.STATE, fake_profile.EarlyWaiters, GRAPH),
+    ("profiled_times", "Profiler", Kind.STATE, fake_profile.NoRows, GRAPH),
+    ("profiled_times", "Profiler", Kind.STATE, fake_profile.Backwards, GRAPH),
+    ("profiled_times", "Profiler", Kind.STATE, fake_profile.OtherClock, GRAPH),
+    ("profiled_times", "Profiler", Kind.STATE, fake_profile.Milliseconds, GRAPH),
+    ("profiled_memory", "Profiler", Kind.VALUE, fake_profile.LostFrees, GRAPH),
+    ("profiled_trace", "Profiler", Kind.STATE, fake_profile.NoTrace, GRAPH),
+    ("profiled_trace", "Profiler", Kind.STATE, fake_profile.NegativeDurations, GRAPH),
+    ("profiled_trace", "Profiler", Kind.STATE, fake_profile.TraceWithoutDevice, GRAPH),
+    ("profiled_end", "Profiler", Kind.STATE, fake_profile.NeverStops, GRAPH),
+    ("profiled_end", "Profiler", Kind.ERROR_TYPE, fake_profile.OwnError, GRAPH),
+    ("profiled_fork", "Profiler", Kind.STATE, fake_profile.DeadAfterFork, GRAPH),
+    ("memory_events", "Memory", Kind.STATE, fake_profile.NoFrames, GRAPH),
+    ("memory_events", "Memory", Kind.STATE, fake_profile.NoFrees, GRAPH),
+    ("memory_events", "Memory", Kind.VALUE, fake_profile.SmallSizes, GRAPH),
+    ("memory_segments", "Memory", Kind.VALUE, fake_profile.Gaps, GRAPH),
+    ("memory_segments", "Memory", Kind.VALUE, fake_profile.Everything, GRAPH),
 ]
 
 
@@ -110,7 +133,7 @@ def test_the_host_has_cases_of_compiling_alone() -> None:
     found = {
         entry.name
         for entry in properties("device")
-        for subject in ("Stream", "Event", "Memory", "Copy", "Thread", "Graph", "Compile")
+        for subject in DEVICE
         if entry.applies(target, Subject("device", subject, None))
     }
     assert found == {"recompilations"}

@@ -32,7 +32,7 @@ def _record_memory_history(
     """Start or stop to record allocations; the arguments are those of ``torch.cuda.memory``.
 
     Args:
-        enabled: None stops; ``"state"`` keeps where live blocks were allocated; ``"all"`` each event too.
+        enabled: None stops; ``"state"`` keeps the allocations of live blocks; ``"all"`` each event too.
         context: whose stacks are kept: None, ``"state"`` (live blocks), ``"alloc"`` (allocations), ``"all"``.
         stacks: ``"python"``, or ``"all"`` for the C++ functions as well.
         max_entries: the most events that are kept, the latest; None for all.

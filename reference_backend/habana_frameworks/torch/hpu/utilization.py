@@ -1,4 +1,8 @@
-"""Load figures of the hardware, from the management library `pyhlml`."""
+"""Load figures of the device, from the management library `pyhlml`.
+
+With `libhlml.so` of hpu-reference-tools they are those of the simulator: the memory of all processes that use
+the module, and their share of a processor.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,8 @@ def utilization(device: Any = None) -> int:
         AssertionError: there is no device with this index.
     """
     with _library(device) as (pyhlml, handle):
-        return int(pyhlml.hlmlDeviceGetUtilizationRates(handle))
+        rates = pyhlml.hlmlDeviceGetUtilizationRates(handle)
+        return int(getattr(rates, "aip", rates))  # a number in older releases
 
 
 @contextlib.contextmanager
@@ -40,6 +45,9 @@ def _library(device: Any) -> Iterator[tuple[ModuleType, Any]]:
     index = _checked_device_id(device)
     try:
         import pyhlml
+
+        if not hasattr(pyhlml, "hlmlInit"):  # newer releases have their functions in a module
+            import pyhlml.main as pyhlml
     except ImportError as error:
         raise ImportError(
             "memory_usage and utilization need the management library, and pyhlml is not installed: "

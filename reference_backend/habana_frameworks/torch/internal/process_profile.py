@@ -28,7 +28,7 @@ _BY_PROGRAM = ("profile_api", "profile_api_light")
 
 @dataclass(frozen=True)
 class Files:
-    """Where the traces of this process go."""
+    """The files for the traces of this process."""
 
     folder: Path
     name: str
@@ -54,7 +54,7 @@ class Profile:
 
     @property
     def is_running(self) -> bool:
-        """Whether this process records."""
+        """True while this process records."""
         return self._recording is not None and self._recording.is_own
 
     def start(self) -> None:

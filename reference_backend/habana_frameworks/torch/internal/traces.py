@@ -95,7 +95,7 @@ class Recording:
 
     @property
     def is_own(self) -> bool:
-        """Whether this process began it, and not the one that it was forked from."""
+        """True if this process began it, and not the one that it was forked from."""
         return self._process == os.getpid()
 
     def finish(self) -> Trace:

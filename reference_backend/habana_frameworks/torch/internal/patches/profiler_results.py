@@ -109,7 +109,7 @@ def _counted(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _no_longer_counted(original: Callable[..., bool]) -> Callable[..., bool]:
-    def __exit__(self: Any, *args: Any) -> bool:  # noqa: N807  the name that it replaces
+    def __exit__(self: Any, *args: Any) -> bool:
         try:
             return original(self, *args)
         finally:

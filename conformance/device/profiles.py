@@ -1,0 +1,85 @@
+"""Profiles of work on a target, by `torch.profiler`, and the history of its memory."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from conformance import torch_private
+from conformance.model.profile import Operator, Profile, Row
+from conformance.target.target import Target
+
+_ACTIVITIES = {"cuda": "CUDA", "xpu": "XPU", "mtia": "MTIA", "hpu": "HPU"}
+
+
+def take(target: Target, work: Callable[[], object]) -> Profile:
+    """Profile some work, the wait for it included. What the work raises ends the profile and goes on.
+
+    The events are those of the collector: what torch's Python makes of them leaves out operators that call
+    one of their own name, and the devices that it does not list.
+
+    Raises:
+        AttributeError: torch has no profiler activity for the device.
+        RuntimeError, AssertionError: torch refuses to profile the device.
+    """
+    kind = torch.device(target.device).type
+    activities = [ProfilerActivity.CPU, getattr(ProfilerActivity, _ACTIVITIES.get(kind, "PrivateUse1"))]
+    with profile(activities=activities, profile_memory=True) as found:
+        started = time.perf_counter()
+        work()
+        target.synchronize()
+        elapsed = (time.perf_counter() - started) * 1e6
+    rows, operators, memory = [], [], 0
+    events, begin = torch_private.collected_events(found)
+    for event in events:
+        times = (event.start_ns() - begin) / 1000, (event.end_ns() - begin) / 1000
+        on_host = torch_private.is_of_host(event)
+        if event.name() == "[memory]":
+            memory += 0 if on_host else event.nbytes()
+        elif on_host:
+            operators.append(Operator(event.correlation_id(), event.name(), event.start_thread_id(), *times))
+        else:
+            link = event.linked_correlation_id()
+            rows.append(Row(event.name(), event.device_resource_id(), *times, link))
+    return Profile(rows, operators, memory, elapsed, _trace(found))
+
+
+def _trace(found: Any) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        found.export_chrome_trace(str(path))
+        return json.loads(path.read_text())
+
+
+class MemoryHistory:
+    """The history of a device's memory, by the functions of its module that `torch.cuda.memory` also has.
+
+    Raises:
+        AttributeError: the module lacks them.
+    """
+
+    def __init__(self, target: Target) -> None:
+        module: ModuleType = getattr(torch, torch.device(target.device).type).memory
+        self._record = module._record_memory_history
+        self._snapshot = module._snapshot
+
+    def start(self) -> None:
+        """Record all events from now on, with the stacks of Python."""
+        self._record("all", context="all", stacks="python", max_entries=100_000)
+
+    def stop(self) -> None:
+        """Record no more."""
+        self._record(None)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return what torch's viewer of memory reads: segments, and the events of each device."""
+        found: dict[str, Any] = self._snapshot()
+        return found

@@ -1,0 +1,152 @@
+#include "memory/published.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace hpu_reference::memory {
+
+namespace {
+
+std::string& path_of_record() {
+  static auto* value = new std::string();
+  return *value;
+}
+pid_t g_publisher = 0;
+
+// A forked child ends without its parent's file.
+void remove_record() {
+  if (getpid() == g_publisher) {
+    unlink(path_of_record().c_str());
+  }
+}
+
+// When the process started: the 22nd field of its stat file, the 20th behind its name, which may hold blanks.
+std::int64_t start_of_process() {
+  std::ifstream file("/proc/self/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::size_t end = text.rfind(')');
+  if (end == std::string::npos) {
+    return 0;
+  }
+  std::istringstream fields(text.substr(end + 1));
+  std::string word;
+  for (int field = 0; field < 20; field++) {
+    fields >> word;
+  }
+  return std::strtoll(word.c_str(), nullptr, 10);
+}
+
+std::int64_t number_in(const char* name, std::int64_t otherwise) {
+  const char* text = std::getenv(name);
+  if (text == nullptr || *text == '\0') {
+    return otherwise;
+  }
+  char* end = nullptr;
+  const long long value = std::strtoll(text, &end, 10);
+  return *end == '\0' && value >= 0 ? value : otherwise;
+}
+
+// The module that the environment names, else the visible one of the local rank.
+std::int64_t own_module() {
+  if (const std::int64_t named = number_in("HLS_MODULE_ID", -1); named >= 0) {
+    return named;
+  }
+  const auto rank = static_cast<std::size_t>(number_in("LOCAL_RANK", 0));
+  const char* text = std::getenv("HABANA_VISIBLE_MODULES");
+  std::vector<std::int64_t> modules;
+  std::istringstream words(text == nullptr ? "" : text);
+  for (std::string word; std::getline(words, word, ',');) {
+    char* end = nullptr;
+    const long long module = std::strtoll(word.c_str(), &end, 10);
+    if (end != word.c_str()) {
+      modules.push_back(module);
+    }
+  }
+  return modules.empty() ? static_cast<std::int64_t>(rank % 8) : modules[rank % modules.size()];
+}
+
+std::string folder() {
+  if (const char* given = std::getenv("HPU_REFERENCE_STATE_DIR"); given != nullptr && *given != '\0') {
+    return given;
+  }
+  return "/dev/shm/hpu-reference." + std::to_string(getuid());
+}
+
+// Removes the records of processes that were killed.
+void remove_dead(int directory) {
+  DIR* entries = fdopendir(dup(directory));
+  if (entries == nullptr) {
+    return;
+  }
+  while (const dirent* entry = readdir(entries)) {
+    char* end = nullptr;
+    const long process = std::strtol(entry->d_name, &end, 10);
+    if (*end == '\0' && process > 0 && kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH) {
+      unlinkat(directory, entry->d_name, 0);
+    }
+  }
+  closedir(entries);
+}
+
+void* map_record() {
+  const std::string directory = folder();
+  mkdir(directory.c_str(), 0755);
+  const int opened = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat status = {};
+  if (opened < 0 || fstat(opened, &status) != 0 || status.st_uid != getuid()) {
+    if (opened >= 0) {
+      close(opened);
+    }
+    return MAP_FAILED;
+  }
+  remove_dead(opened);
+  const std::string name = std::to_string(getpid());
+  unlinkat(opened, name.c_str(), 0);
+  const int file = openat(opened, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  close(opened);
+  if (file < 0) {
+    return MAP_FAILED;
+  }
+  path_of_record() = directory + "/" + name;
+  void* mapped = MAP_FAILED;
+  // Reserved now, so that a full file system is an error here and not a signal later.
+  if (posix_fallocate(file, 0, sizeof(PublishedRecord)) == 0) {
+    mapped = mmap(nullptr, sizeof(PublishedRecord), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  }
+  close(file);
+  if (mapped == MAP_FAILED) {
+    unlink(path_of_record().c_str());
+  }
+  return mapped;
+}
+
+}  // namespace
+
+PublishedRecord* publish() {
+  void* mapped = map_record();
+  if (mapped == MAP_FAILED) {
+    return new PublishedRecord();
+  }
+  auto* record = static_cast<PublishedRecord*>(mapped);
+  record->process = getpid();
+  record->started = start_of_process();
+  record->module = own_module();
+  std::memcpy(record->magic, "hpuref1", sizeof(record->magic));
+  g_publisher = getpid();
+  std::atexit(&remove_record);
+  return record;
+}
+
+}  // namespace hpu_reference::memory

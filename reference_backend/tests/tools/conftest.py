@@ -1,0 +1,38 @@
+"""Builds the tools beside their sources, and runs them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).parents[2] / "tools"
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built libhlml.so, beside a copy of the package."""
+    import shutil
+
+    copy = tmp_path_factory.mktemp("tools") / "tools"
+    shutil.copytree(TOOLS, copy, ignore=shutil.ignore_patterns("*.so", "build", "*.egg-info"))
+    build = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
+    subprocess.run(build, cwd=copy, check=True)
+    return copy / "hpu_reference_tools" / "libhlml.so"
+
+
+@pytest.fixture(scope="session")
+def smi(library: Path) -> Run:
+    """Function that runs hl-smi with arguments; variables of the environment are keywords."""
+
+    def run(*arguments: str, module: str = "smi", **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"PYTHONPATH": str(library.parents[1])} | variables
+        command = [sys.executable, "-m", f"hpu_reference_tools.{module}", *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    return run

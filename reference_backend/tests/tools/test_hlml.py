@@ -1,0 +1,117 @@
+"""libhlml.so under the unmodified `habana-pyhlml`, and the link by which that finds it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+PROGRAM = """
+import inspect, json, sys, warnings
+warnings.simplefilter("ignore")
+import torch, habana_frameworks.torch
+from pyhlml import hlml_lib
+hlml_lib.LibHLML.__init__.__defaults__ = (sys.argv[1],)  # the folder of the system needs its administrator
+from pyhlml import main as hlml, hlml_types
+try:
+    hlml.hlmlInitWithFlags(1)
+except Exception as error:
+    print(type(error).__name__)
+hlml.hlmlInit()
+x = torch.ones(4 << 20, device="hpu")  # 16 MiB
+device = hlml.hlmlDeviceGetHandleByIndex(3)
+used = hlml.hlmlDeviceGetMemoryInfo(device).used
+print(used >> 20, hlml.hlmlDeviceGetModuleID(device), hlml.hlmlDeviceGetCount())
+print(torch.hpu.memory_usage(), torch.hpu.utilization() >= 0)
+# Every function that asks for a device and nothing else, or for numbers.
+events = hlml.hlmlEventSetCreate()
+zeros = "sensor_type threshold_type error_type counter_type location port scope perf_policy cause flags"
+given = dict.fromkeys(zeros.split(), 0)
+given |= dict(cpu_set_size=2, node_set_size=1, row_count=2, event_types=3, st=events, timeout=20, limit=9, index=3)
+given["uuid"] = hlml.hlmlDeviceGetUUID(device).decode()
+given["pci_addr"] = hlml.hlmlDeviceGetPCIInfo(device).bus_id.decode()
+outcomes = {}
+for name, function in sorted(vars(hlml).items()):
+    ends = name in ("hlmlShutdown", "hlmlEventSetFree")
+    if name.startswith("hlml") and not ends and getattr(function, "__module__", "") == hlml.__name__:
+        needed = [p.name for p in inspect.signature(function).parameters.values() if p.default is p.empty]
+        arguments = [device if name == "device" else given[name] for name in needed]
+        try:
+            function(*arguments)
+            outcomes[name] = "ok"
+        except hlml.HLMLError as error:
+            outcomes[name] = type(error).__name__
+        except Exception as error:
+            outcomes[name] = repr(error)
+print(json.dumps({name: outcome for name, outcome in outcomes.items() if outcome != "ok"}, sort_keys=True))
+print(len(outcomes))
+hlml.hlmlEventSetFree(events)
+try:
+    hlml.hlmlDeviceGetHandleByIndex(8)
+except Exception as error:
+    print(type(error).__name__)
+"""
+
+
+def test_pyhlml_works_unmodified(library: Path, run_python: Any, tmp_path: Path) -> None:
+    pytest.importorskip("pyhlml", reason="habana-pyhlml is not installed.")
+    done = run_python(
+        PROGRAM, str(library), HPU_REFERENCE_STATE_DIR=str(tmp_path / "state"), HLS_MODULE_ID="3"
+    )
+    assert done.returncode == 0, done.stderr
+    flags, memory, usage, failed, count, index = done.stdout.splitlines()
+    assert memory == "16 3 8"
+    assert usage.endswith("True")
+    assert "INVALID" in flags.upper()
+    assert "INVALID" in index.upper()
+    assert int(count) > 60
+    assert set(json.loads(failed)) == {
+        "hlmlDeviceNicGetStatistics",
+        "hlmlDeviceSetPowerManagementLimit",
+        "hlmlEventSetWait",  # no event comes within its time
+    }
+
+
+def test_the_link_is_made_and_removed(smi: Any, library: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from hpu_reference_tools import link\n"
+        "sys.exit(link.main(sys.argv[1:2], Path(sys.argv[2])))"
+    )
+
+    def run(what: str, place: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", code, what, str(place)],
+            env={"PYTHONPATH": str(library.parents[1])},
+            capture_output=True,
+            text=True,
+        )
+
+    place = tmp_path / "habanalabs" / "libhlml.so"
+    for _ in range(2):  # a second time changes nothing
+        assert run("link", place).returncode == 0
+        assert place.resolve() == library.resolve()
+    for _ in range(2):
+        assert run("unlink", place).returncode == 0
+        assert not place.exists()
+    place.write_text("another's")
+    for what in ("link", "unlink"):
+        done = run(what, place)
+        assert done.returncode == 1
+        assert "not ours" in done.stderr
+    assert place.read_text() == "another's"
+    assert run("path", place).stdout.strip() == str(library)
+    assert run("link", Path("/proc/nowhere/libhlml.so")).stderr.startswith("hpu-reference-hlml: ")
+
+
+def test_figures_need_pyhlml(run_python: Any) -> None:
+    code = (
+        "import sys; sys.modules['pyhlml'] = None\nimport torch, habana_frameworks.torch\n"
+        "try:\n    torch.hpu.memory_usage()\nexcept ImportError as error:\n    print(error)"
+    )
+    assert "install habana-pyhlml" in run_python(code).stdout
+    assert torch.hpu.is_available()

@@ -1,0 +1,216 @@
+"""hl-smi: the forms that programs read, and the processes that use the device."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = """
+import sys, torch, habana_frameworks.torch
+x = torch.ones(8 << 20, device="hpu")  # 32 MiB
+y = torch.ones(8 << 20, device="hpu")
+del y
+print("ready", flush=True)
+for command in sys.stdin:
+    if command.strip() == "work":
+        while True:
+            x + x
+    break
+"""
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """An empty folder of records."""
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def user(state: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that uses module 3."""
+    environment = os.environ | {"HPU_REFERENCE_STATE_DIR": str(state), "HLS_MODULE_ID": "3"}
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_the_version_is_what_programs_look_for(smi: Any) -> None:
+    shown = smi("-v")
+    assert shown.returncode == 0
+    assert "Habana" in shown.stdout
+    assert re.search(r"hl-([\d\.]+)", shown.stdout)[1] == "1.16.2"
+    assert re.search(r"fw-([\d\.]+)", shown.stdout)
+    assert "hl-1.22.0-fw" in smi("-v", HPU_REFERENCE_SMI_VERSION="1.22.0").stdout
+
+
+@pytest.mark.parametrize(("name", "family"), [("GAUDI", "-"), ("GAUDI2", "2"), ("GAUDI3", "3")])
+def test_the_list_has_families_and_modules(smi: Any, name: str, family: str) -> None:
+    shown = smi("-L", HPU_REFERENCE_DEVICE_NAME=name).stdout
+    assert set(re.findall(r"hl-gaudi([\d\-])", shown)) == {family}
+    assert re.findall(r"Module ID\s+:\s+(\d+)", shown) == [str(module) for module in range(8)]
+
+
+def test_the_table_has_the_drivers_version_and_the_modules(smi: Any, state: Path) -> None:
+    lines = smi(HPU_REFERENCE_STATE_DIR=str(state), ENABLE_CONSOLE="true").stdout.splitlines()
+    assert lines[2].replace(" ", "").split(":")[1][:-1].split("-")[0] == "1.16.2"
+    assert {len(line) for line in lines} == {79}
+    rows = [
+        line for line in lines if re.match(r"\|\s+\d+\s+HL-\S+\s+N/A\s+\|\s*\d{4}:\w\w:00\.0\s+N/A \|", line)
+    ]
+    assert len(rows) == 8
+
+
+def test_queries_are_csv(smi: Any) -> None:
+    assert smi("-Q", "module_id", "-f", "csv,noheader").stdout.split() == [str(module) for module in range(8)]
+    lines = smi("-Q", "index,module_id", "-f", "csv").stdout.splitlines()
+    assert lines[:2] == ["index, module_id", "0, 0"]
+    assert len(smi("--query-gpu=name", "--format=csv,noheader").stdout.splitlines()) == 8
+    header, row = smi("-Q", "memory.total,power.draw", "-f", "csv", "-i", "2").stdout.splitlines()
+    assert header == "memory.total [MiB], power.draw [W]"
+    assert re.fullmatch(r"\d+ MiB, \d+ W", row)
+    assert re.fullmatch(
+        r"\d+, \d+\n", smi("-Q", "memory.total,power.draw", "-f", "csv,noheader,nounits", "-i", "2").stdout
+    )
+
+
+def test_every_documented_field_is_there(smi: Any) -> None:
+    fields = (
+        "timestamp,name,bus_id,driver_version,temperature.aip,module_id,utilization.aip,memory.total,memory.free,"
+        "memory.used,index,serial,uuid,power.draw,ecc.mode.current,ecc.errors.uncorrected.aggregate.total,"
+        "stats.violation.power,stats.violation.thermal"
+    )
+    shown = smi("-Q", fields, "-f", "csv,noheader", "-i", "0")
+    assert shown.returncode == 0, shown.stderr
+    assert len(shown.stdout.split(", ")) == len(fields.split(","))
+
+
+def test_figures_as_text_by_section(smi: Any) -> None:
+    whole = smi("-q", "-i", "4").stdout
+    assert re.search(r"Module ID\s+: 4", whole)
+    some = smi("-q", "-d", "memory,PIDS", "-i", "4").stdout
+    assert "Total" in some
+    assert "Module ID" not in some
+
+
+@pytest.mark.parametrize("way", ["-i=5", "-i=0000:15:00.0", "-i=15:00.0", "-i=SIM00005"])
+def test_a_module_has_several_ids(smi: Any, way: str) -> None:
+    assert smi("-Q", "index", "-f", "csv,noheader", *way.split("=")).stdout == "5\n"
+
+
+def test_live_processes_are_shown_with_their_memory(smi: Any, state: Path, user: Any) -> None:
+    def figures(*arguments: str) -> str:
+        return smi(*arguments, HPU_REFERENCE_STATE_DIR=str(state)).stdout
+
+    assert (
+        figures("-Q", "memory.used", "-f", "csv,noheader,nounits").split() == ["0"] * 3 + ["32"] + ["0"] * 4
+    )
+    (row,) = [line for line in figures().splitlines() if str(user.pid) in line]
+    assert re.fullmatch(rf"\|\s+3\s+{user.pid}\s+C\s+python\S*\s+32MiB\s+\|", row)
+    assert f"Process ID {user.pid}" in figures("-q", "-i", "3")
+    user.stdin.write("work\n")
+    user.stdin.flush()
+    busy = max(
+        int(figures("-Q", "utilization.aip", "-f", "csv,noheader,nounits", "-i", "3")) for _ in range(5)
+    )
+    assert busy > 30
+    assert figures("-Q", "utilization.aip", "-f", "csv,noheader", "-i", "2") == "0 %\n"
+
+
+def test_a_process_that_ends_or_is_killed_is_gone(smi: Any, state: Path, user: Any) -> None:
+    assert [path.name for path in state.iterdir()] == [str(user.pid)]
+    user.kill()
+    user.wait()
+    assert (
+        smi(
+            "-Q", "memory.used", "-f", "csv,noheader,nounits", HPU_REFERENCE_STATE_DIR=str(state)
+        ).stdout.split()
+        == ["0"] * 8
+    )
+    code = "import torch, habana_frameworks.torch\ntorch.ones(3, device='hpu')"
+    environment = os.environ | {"HPU_REFERENCE_STATE_DIR": str(state)}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=environment, check=True)
+    assert list(state.iterdir()) == []  # the next process removes what the killed one has left, and its own
+
+
+def test_a_folder_that_cannot_be_made_harms_nobody(smi: Any, run_python: Any) -> None:
+    code = "import torch, habana_frameworks.torch\nprint(torch.ones(3, device='hpu').sum().item())"
+    assert run_python(code, HPU_REFERENCE_STATE_DIR="/proc/nowhere").stdout.strip() == "3.0"
+    assert smi("-L", HPU_REFERENCE_STATE_DIR="/proc/nowhere").returncode == 0
+
+
+def test_damaged_records_are_passed_over(smi: Any, state: Path, user: Any) -> None:
+    record = (state / str(user.pid)).read_bytes()
+    (state / "short").write_bytes(record[:30])
+    (state / "long").write_bytes(record * 2)
+    (state / "other").write_bytes(b"\xff" * 64)
+    (state / "far").write_bytes(record[:24] + (99).to_bytes(8, "little") + record[32:])
+    (state / "old").write_bytes(
+        record[:16] + bytes(8) + record[24:]
+    )  # a process of that id, from another time
+    shown = smi(HPU_REFERENCE_STATE_DIR=str(state))
+    assert shown.returncode == 0
+    assert shown.stdout.count(str(user.pid)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("-Q", "speed"), "no field 'speed'"),
+        (("-Q", "name", "-f", "json"), "the format 'json' is not known"),
+        (("-i", "8"), "no module has the id '8'"),
+        (("-q", "-d", "FANS"), "no section 'FANS'"),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_one_sentence(smi: Any, arguments: tuple[str, ...], sentence: str) -> None:
+    done = smi(*arguments)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"hl-smi: {sentence}")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_it_repeats_until_it_is_stopped(library: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(library.parents[1])}
+    command = [
+        sys.executable,
+        "-m",
+        "hpu_reference_tools.smi",
+        "-Q",
+        "index",
+        "-f",
+        "csv",
+        "-i",
+        "1",
+        "-l",
+        "0.05",
+    ]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(6)]
+        process.send_signal(2)
+        assert process.wait(10) == 0
+    assert lines == ["index\n", "1\n"] * 3
+
+
+def test_a_reader_that_stops_reading_is_no_error(library: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(library.parents[1])}
+    command = f"{sys.executable} -m hpu_reference_tools.smi -l 0.01 | head -1"
+    done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True)
+    assert done.stderr == ""
