@@ -190,7 +190,7 @@ def streams(target: Target, subject: Subject, recorder: Recorder) -> None:
 @register(
     "profiled_times",
     subject_kind="device",
-    statement="Rows lie within the profile, do not end before they begin, and those of a stream fit into its time.",
+    statement="Rows lie within the profile and end after they begin; those of one stream fit into its time.",
     level="full",
     applies=about("Profiler"),
     capabilities=("profiler",),

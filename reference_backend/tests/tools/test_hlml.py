@@ -32,7 +32,8 @@ print(torch.hpu.memory_usage(), torch.hpu.utilization() >= 0)
 events = hlml.hlmlEventSetCreate()
 zeros = "sensor_type threshold_type error_type counter_type location port scope perf_policy cause flags"
 given = dict.fromkeys(zeros.split(), 0)
-given |= dict(cpu_set_size=2, node_set_size=1, row_count=2, event_types=3, st=events, timeout=20, limit=9, index=3)
+given |= dict(cpu_set_size=2, node_set_size=1, row_count=2, event_types=3, st=events)
+given |= dict(timeout=20, limit=9, index=3)
 given["uuid"] = hlml.hlmlDeviceGetUUID(device).decode()
 given["pci_addr"] = hlml.hlmlDeviceGetPCIInfo(device).bus_id.decode()
 outcomes = {}
