@@ -90,7 +90,8 @@ def outcomes_of(session: nox.Session, client: Client, tree: str | None, output: 
     if client.needs_digits:
         write_digits(source / "data" / "MNIST" / "raw")
     for number, one in enumerate(client.runs):
-        variables = {"PYTHONPATH": str(BACKEND), **one.variables}
+        # The installation of a driver sets the folder of logs.
+        variables = {"PYTHONPATH": str(BACKEND), "HABANA_LOGS": str(folder / "logs"), **one.variables}
         arguments = [word.format(backend=BACKEND) for word in one.arguments]
         with session.chdir(source):
             calls = alone(environment, arguments, variables) if one.apart else [arguments]
