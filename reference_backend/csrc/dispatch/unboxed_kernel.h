@@ -13,6 +13,7 @@
 #include "dispatch/boxed_kernel.h"
 #include "dispatch/call_size.h"
 #include "kernels/host_call.h"
+#include "runtime/host_access.h"
 #include "runtime/queue.h"
 #include "runtime/trace.h"
 
@@ -134,6 +135,11 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
   Given<Argument> host(kernels::HostCall& call, std::remove_reference_t<Argument>& argument) const {
     if constexpr (kIsTensor<Argument>) {
       constexpr auto kAccess = kIsWritten<Argument> ? kernels::Access::Write : kernels::Access::Read;
+      if constexpr (!kIsWritten<Argument>) {
+        call.allow_cpu_tensors(runtime::accepts_host_arguments());
+      } else {
+        call.allow_cpu_tensors(false);
+      }
       return call.host(argument, kAccess, plan_->name.c_str());
     } else {
       return argument;

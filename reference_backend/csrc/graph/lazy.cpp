@@ -27,6 +27,7 @@ void start_lazy(LazyMode mode, std::uint64_t seed) {
     g_recorder = new LazyRecorder();
     runtime::g_flush_recorded = &flush_now;
     engine::set_lazy(g_recorder);
+    runtime::g_accepts_host_arguments = true;
   }
   g_recorder->set([&](auto& settings) {
     settings.mode = mode;

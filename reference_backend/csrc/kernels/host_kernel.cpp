@@ -8,6 +8,7 @@
 #include "kernels/widened.h"
 #include "runtime/device.h"
 #include "runtime/generator.h"
+#include "runtime/host_access.h"
 #include "runtime/trace.h"
 
 namespace hpu_reference::kernels {
@@ -66,9 +67,10 @@ void HostKernel::run(const c10::OperatorHandle& op, torch::jit::Stack* stack) co
     call.allow_short_storages();
   }
   const std::size_t first = stack->size() - plan_.arguments;
+  const bool mixes = runtime::accepts_host_arguments();
   for (std::size_t i = 0; i < plan_.arguments; i++) {
     c10::IValue& value = (*stack)[first + i];
-    call.allow_cpu_tensors(plan_.cpu_allowed[i]);
+    call.allow_cpu_tensors(plan_.cpu_allowed[i] || (mixes && !plan_.written[i]));
     value = host_value(call, value, plan_.written[i] ? Access::Write : Access::Read, plan_.name.c_str());
   }
   if (plan_.generator >= 0) {

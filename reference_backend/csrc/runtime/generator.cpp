@@ -3,6 +3,7 @@
 #include <c10/core/ScalarType.h>
 
 #include "runtime/device.h"
+#include "runtime/host_access.h"
 
 namespace hpu_reference::runtime {
 
@@ -49,12 +50,13 @@ const at::Generator& default_generator() {
 
 std::uint64_t draw_seed(const std::optional<at::Generator>& given) {
   at::Generator source = given.has_value() && given->defined() ? *given : default_generator();
-  TORCH_CHECK(source.device().type() == c10::DeviceType::HPU,
+  TORCH_CHECK(source.device().type() == c10::DeviceType::HPU ||
+                  (source.device().is_cpu() && accepts_host_arguments()),
               "Expected a 'hpu' device type for generator but found '",
               source.device().type(),
               "'; make it with torch.Generator(device='hpu')");
   std::lock_guard<std::mutex> lock(source.mutex());
-  return source.get<Generator>()->random64();
+  return source.get<at::CPUGeneratorImpl>()->random64();
 }
 
 at::Generator seeded_cpu_generator(std::uint64_t draw) {

@@ -9,6 +9,8 @@
 
 namespace hpu_reference::runtime {
 
+std::atomic<bool> g_accepts_host_arguments{false};
+
 namespace {
 
 thread_local bool tls_inline = false;

@@ -2,7 +2,18 @@
 // captured, which could not repeat it.
 #pragma once
 
+#include <atomic>
+
 namespace hpu_reference::runtime {
+
+// Storage of accepts_host_arguments(); lazy mode sets it.
+extern std::atomic<bool> g_accepts_host_arguments;
+
+// True if operators take what belongs to the host beside tensors of the device: CPU tensors that they read,
+// and CPU generators. The bridge accepts them in lazy mode.
+inline bool accepts_host_arguments() {
+  return g_accepts_host_arguments.load(std::memory_order_relaxed);
+}
 
 // Scope in which this thread's calls run inline, whatever is recorded or queued.
 class InlineScope {

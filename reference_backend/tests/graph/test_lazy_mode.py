@@ -552,3 +552,51 @@ for thread in (True, False):
 """
     )
     assert lines == ["True", "False [8.0, 10.0, 12.0]", "True", "True [8.0, 10.0, 12.0]"]
+
+
+MIXED = """
+for step in range(6):  # the recorder follows what it has seen
+    x = torch.arange(4.0, device='hpu') + step
+    c = torch.full((4,), float(step))
+    y = torch.where((x + c) > 3, x * c, torch.sub(c, x))
+    y.mul_(c)
+    y = torch.cat([y, c])
+    a, b = torch.arange(4.0) + step, torch.full((4,), float(step))
+    z = torch.where((a + b) > 3, a * b, b - a).mul_(b)
+    C.lazy_flush(False)
+    print(y.device.type, torch.equal(y.cpu(), torch.cat([z, b])))
+try:
+    torch.ones(4).add_(x)
+except RuntimeError as error:
+    print('two devices' in str(error))
+"""
+
+
+def test_cpu_tensors_are_read_beside_those_of_the_device(lazy):
+    assert lazy(MIXED) == ["hpu True"] * 6 + ["True"]
+
+
+def test_cpu_generators_draw(lazy):
+    code = (
+        "def draws(generator):\n"
+        "    first = torch.randn(50, device='hpu', generator=generator)\n"
+        "    second = torch.empty(50, device='hpu').uniform_(generator=generator)\n"
+        "    C.lazy_flush(False)\n"
+        "    return torch.cat([first, second]).cpu()\n"
+        "def cpu(seed):\n"
+        "    return torch.Generator().manual_seed(seed)\n"
+        "one, again, other = draws(cpu(3)), draws(cpu(3)), draws(cpu(4))\n"
+        "print(torch.equal(one, again), torch.equal(one, other))\n"
+        "generator = cpu(3)\n"
+        "print(torch.equal(draws(generator), one), torch.equal(draws(generator), one))\n"
+    )
+    assert lazy(code) == ["True False", "True False"]
+
+
+def test_eager_mode_refuses_both(output_of):
+    code = (
+        "import torch, habana_frameworks.torch\nx = torch.ones(3, device='hpu')\n"
+        "for call in (lambda: x + torch.ones(3), lambda: x.normal_(generator=torch.Generator())):\n"
+        "    try:\n        call()\n    except RuntimeError as error:\n        print('xpected' in str(error))\n"
+    )
+    assert output_of(code).split() == ["True", "True"]
