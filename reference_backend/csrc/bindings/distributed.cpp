@@ -6,12 +6,56 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "bindings/bindings.h"
+#include "bindings/tracebacks.h"
+#include "distributed/flight_recorder.h"
 #include "distributed/operators.h"
 #include "distributed/process_group.h"
 
 namespace py = pybind11;
 
 namespace hpu_reference::bindings {
+
+namespace {
+
+// A dictionary for each recorded collective; "frames" are torch's.
+py::list flight_record() {
+  torch::freeDeadCapturedTracebackFrames();
+  const std::vector<distributed::FlightEntry> entries = distributed::recorded_flights();
+  std::vector<torch::CapturedTraceback*> stacks;
+  for (const auto& entry : entries) {
+    if (entry.stack != nullptr) {
+      stacks.push_back(static_cast<torch::CapturedTraceback*>(entry.stack.get()));
+    }
+  }
+  const std::vector<py::object> frames = torch::py_symbolize(stacks);
+  std::size_t next = 0;
+  py::list rows;
+  for (const auto& entry : entries) {
+    py::dict row;
+    row["id"] = entry.id;
+    row["operation"] = entry.request.operation;
+    row["group"] = entry.request.group;
+    row["description"] = entry.request.description;
+    row["sequence"] = entry.request.sequence;
+    row["message"] = entry.message;
+    row["peer"] = entry.request.peer;
+    row["rank"] = entry.request.rank;
+    row["timeout_ms"] = entry.request.timeout.count();
+    row["created"] = entry.created;
+    row["started"] = entry.started;
+    row["completed"] = entry.completed;
+    row["failed"] = entry.failed;
+    row["input_sizes"] = entry.input_sizes;
+    row["output_sizes"] = entry.output_sizes;
+    row["input_dtypes"] = entry.input_dtypes;
+    row["output_dtypes"] = entry.output_dtypes;
+    row["frames"] = entry.stack == nullptr ? py::list() : frames[next++];
+    rows.append(row);
+  }
+  return rows;
+}
+
+}  // namespace
 
 void bind_distributed(py::module& m) {
   using Backend = c10::intrusive_ptr<c10d::Backend>;
@@ -41,6 +85,8 @@ void bind_distributed(py::module& m) {
       },
       py::arg("backend"),
       "True if it is an hccl backend whose ranks reduce in memory that they share.");
+  m.def("flight_record", &flight_record);
+  m.def("failed_collectives", &distributed::failed_flights);
   m.def(
       "set_between_graphs",
       [](const std::optional<py::function>& between) {

@@ -1,18 +1,12 @@
 // The history of the device's memory, in the form that torch's viewer reads.
 #include <pybind11/stl.h>
-#include <torch/csrc/profiler/combined_traceback.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include "bindings/bindings.h"
+#include "bindings/tracebacks.h"
 #include "memory/history.h"
 
 namespace py = pybind11;
-
-// Functions of torch's Python library whose header asks for a library that torch does not bring.
-namespace torch {
-std::vector<py::object> py_symbolize(std::vector<CapturedTraceback*>& to_symbolize);
-void freeDeadCapturedTracebackFrames();
-}  // namespace torch
 
 namespace hpu_reference::bindings {
 

@@ -1,5 +1,6 @@
 #include "distributed/channel.h"
 
+#include <c10/util/ApproximateClock.h>
 #include <c10/util/Exception.h>
 
 #include "memory/allocator.h"
@@ -20,6 +21,7 @@ class TransferWork final : public runtime::Work {
   }
   void run() override {
     std::exception_ptr error;
+    transfer_->begin();
     try {
       runtime::TraceSpan span(runtime::TraceKind::Collective, transfer_->name_);
       span.add_bytes(transfer_->bytes_);
@@ -78,6 +80,18 @@ class TransferWait final : public runtime::Work {
   c10::StreamId stream_;
 };
 
+namespace {
+std::atomic<std::uint64_t> g_failures{0};
+}  // namespace
+
+std::uint64_t Transfer::failures() {
+  return g_failures;
+}
+
+void Transfer::begin() {
+  started_ = c10::getTime();
+}
+
 Transfer::Transfer(std::string name, c10::StreamId issued_on, c10::StreamId runs_on)
     : name_(std::move(name)), issued_on_(issued_on), runs_on_(runs_on) {
 }
@@ -86,6 +100,8 @@ Transfer::Transfer(std::string name, c10::StreamId issued_on, c10::StreamId runs
 // thread.
 void Transfer::complete(std::exception_ptr error) {
   error_ = error;
+  completed_ = c10::getTime();
+  g_failures += error != nullptr ? 1 : 0;
   if (error != nullptr) {
     runtime::store_error(runtime::queue_of(issued_on_), std::move(error), name_);
   }
@@ -184,6 +200,7 @@ std::shared_ptr<Transfer> Channel::issue(std::string name,
     const runtime::InterpreterRelease unlocked;
     const std::lock_guard<std::mutex> lock(order_);
     if (runtime::is_queue_idle(stream_)) {
+      transfer->begin();
       if (attempt_now(*transfer, attempt)) {
         transfer->complete(nullptr);
       } else {

@@ -48,6 +48,15 @@ class Transfer : public std::enable_shared_from_this<Transfer> {
   c10::StreamId stream() const {
     return runs_on_;
   }
+  // When it began to run and when it was done, in nanoseconds since 1970; 0 for not yet.
+  std::int64_t started() const {
+    return started_.load(std::memory_order_relaxed);
+  }
+  std::int64_t completed() const {
+    return completed_.load(std::memory_order_relaxed);
+  }
+  // Number of transfers of this process that have failed.
+  static std::uint64_t failures();
 
  private:
   friend class Channel;
@@ -55,6 +64,7 @@ class Transfer : public std::enable_shared_from_this<Transfer> {
   friend class TransferWait;
   void complete(std::exception_ptr error);
   void rethrow() const;
+  void begin();
 
   const std::string name_;
   const c10::StreamId issued_on_;
@@ -62,6 +72,8 @@ class Transfer : public std::enable_shared_from_this<Transfer> {
   std::size_t bytes_ = 0;      // of what it uses
   runtime::OrderClock clock_;  // what comes before its end
   std::exception_ptr error_;   // set before done_
+  std::atomic<std::int64_t> started_{0};
+  std::atomic<std::int64_t> completed_{0};
   std::atomic<bool> done_{false};
 };
 

@@ -1,5 +1,6 @@
 #include "distributed/process_group.h"
 
+#include "distributed/flight_recorder.h"
 #include "distributed/transport.h"
 #include "distributed/work.h"
 #include "runtime/capture_scope.h"
@@ -75,6 +76,15 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
     const std::lock_guard<std::mutex> lock(mutex_);
     number = numbered ? ++sequence_ : sequence_;
   }
+  const std::optional<std::uint64_t> flight = record_flight({c10d::opTypeToString(request.operation),
+                                                             getGroupUid(),
+                                                             getGroupDesc(),
+                                                             number,
+                                                             request.peer,
+                                                             rank_,
+                                                             request.timeout,
+                                                             &request.used,
+                                                             &request.outputs});
   Collective collective{c10d::opTypeToString(request.operation),
                         number,
                         getGroupDesc().empty() ? getGroupUid() : getGroupDesc(),
@@ -115,6 +125,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
     }
   };
   auto transfer = channel.issue(std::move(name), request.used, request.outputs, std::move(run), attempt);
+  set_transfer(flight, transfer);
   return c10::make_intrusive<HcclWork>(
       rank_, request.operation, number, std::move(transfer), std::move(request.outputs), blocking);
 }
@@ -488,6 +499,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::point_to_point(Request&& request, in
     }
     channel = own.get();
   }
+  request.peer = peer;
   return issue(*channel, std::move(request), /*numbered=*/false, /*blocking=*/false);
 }
 

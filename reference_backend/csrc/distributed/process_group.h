@@ -112,6 +112,7 @@ class ProcessGroupHccl final : public c10d::Backend {
     std::chrono::milliseconds timeout;
     Start start;
     std::shared_ptr<SharedReduce> shared = nullptr;  // tried before gloo
+    std::optional<int> peer = std::nullopt;          // of a message
   };
 
   bool is_batching() const;

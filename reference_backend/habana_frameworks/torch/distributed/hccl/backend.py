@@ -10,7 +10,7 @@ from habana_frameworks.torch.internal.settings.environment import read
 
 import torch.distributed as dist
 
-from . import operators
+from . import flight_recorder, operators
 from .emulated import answer_for_peers, is_emulated, transport
 
 NAME = "hccl"
@@ -38,6 +38,7 @@ def create(options: Any, backend_options: Any = None) -> dist.Backend:
     ranks = options.global_ranks_in_group or range(options.group_size)  # none: those of the world
     key = (tuple(ranks), options.timeout)
     operators.number(options.group_id)
+    flight_recorder.watch_if_requested()
     if not read("PT_ENABLE_COMM_GROUP_CACHE", "bool", False):
         return _connected(options)
     if key not in _communicators:

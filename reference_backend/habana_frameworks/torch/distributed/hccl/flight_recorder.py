@@ -1,0 +1,202 @@
+"""The flight recorder of hccl: the latest collectives of each rank, in the form that ``torchfrtrace`` reads.
+
+Each process keeps its latest collectives (``TORCH_FR_BUFFER_SIZE``, 2000; 0 keeps none) with sizes, dtypes,
+state, times and the stack of Python. `dump` writes them to PREFIX and the rank; with
+``TORCH_FR_DUMP_ON_TIMEOUT=1`` (older name ``TORCH_NCCL_DUMP_ON_TIMEOUT``) a process does so once, when a
+collective has failed. The prefix is ``TORCH_FR_DUMP_TEMP_FILE`` (older name
+``TORCH_NCCL_DEBUG_INFO_TEMP_FILE``), by default ``hccl_trace_rank_`` in the folder for temporary files.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import tempfile
+import threading
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from habana_frameworks.torch import _C
+
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+
+#: Of the form that torch's tools read.
+VERSION = "2.10"
+#: Seconds between two looks for collectives that have failed.
+PERIOD = 0.2
+
+_NAMES = {
+    "BROADCAST": "broadcast",
+    "ALLREDUCE": "all_reduce",
+    "ALLREDUCE_COALESCED": "allreduce_coalesced",
+    "REDUCE": "reduce",
+    "ALLGATHER": "all_gather",
+    "_ALLGATHER_BASE": "_all_gather_base",
+    "ALLGATHER_COALESCED": "ALLGATHER_coalesced",
+    "GATHER": "gather",
+    "SCATTER": "scatter",
+    "REDUCE_SCATTER": "reduce_scatter",
+    "_REDUCE_SCATTER_BASE": "_reduce_scatter_base",
+    "ALLTOALL": "all_to_all",
+    "ALLTOALL_BASE": "all_to_all",
+    "BARRIER": "all_reduce_barrier",
+    "COALESCED": "coalesced",
+}
+
+
+def record() -> dict[str, Any]:
+    """Return the record of this process, as torch's tools take it: entries, groups and their states."""
+    rows = _C.flight_record()
+    return {
+        "version": VERSION,
+        "entries": [_entry(row) for row in rows],
+        "pg_config": _groups(),
+        "pg_status": _states(rows),
+        "comm_lib_version": "hccl reference",
+    }
+
+
+def dump(prefix: str | None = None) -> Path:
+    """Write the record of this process.
+
+    Args:
+        prefix: of the file's path; the rank comes behind it.
+
+    Returns:
+        The file.
+
+    Raises:
+        OSError: it cannot be written.
+        RuntimeError: there is no process group, and so no rank.
+    """
+    if not dist.is_initialized():
+        raise RuntimeError("there is no process group whose collectives were recorded: initialise one first")
+    path = Path(f"{prefix or _prefix()}{dist.get_rank()}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    unfinished.write_bytes(pickle.dumps(record()))
+    unfinished.replace(path)
+    return path
+
+
+def watch_if_requested() -> None:
+    """Start to look for collectives that fail, if the environment asks for a dump then."""
+    if not any(_is_on(name) for name in ("TORCH_FR_DUMP_ON_TIMEOUT", "TORCH_NCCL_DUMP_ON_TIMEOUT")):
+        return
+    global _watcher
+    if _watcher is None or not _watcher.is_alive():
+        _watcher = _Watcher()
+        _watcher.start()
+        atexit.register(_watcher.look)
+
+
+class _Watcher(threading.Thread):
+    """Dumps once, soon after a collective has failed."""
+
+    def __init__(self) -> None:
+        super().__init__(name="hccl-flight-recorder", daemon=True)
+        self._lock = threading.Lock()
+        self._done = False
+        self._before = _C.failed_collectives()
+
+    def run(self) -> None:
+        pause = threading.Event()
+        while not self._done:
+            pause.wait(PERIOD)
+            self.look()
+
+    def look(self) -> None:
+        with self._lock:
+            if self._done or _C.failed_collectives() == self._before or not dist.is_initialized():
+                return
+            self._done = True
+            try:
+                dump()
+            except OSError as error:
+                warnings.warn(
+                    f"the flight record cannot be written to {_prefix()}{dist.get_rank()} ({error}): give "
+                    "TORCH_FR_DUMP_TEMP_FILE a prefix in a folder that can be written, with space left",
+                    RuntimeWarning,
+                    stacklevel=1,
+                )
+
+
+_watcher: _Watcher | None = None
+
+
+def _is_on(name: str) -> bool:
+    return os.environ.get(name, "").lower() in ("1", "true", "yes", "y", "on", "t")
+
+
+def _prefix() -> str:
+    for name in ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"):
+        if os.environ.get(name):
+            return os.environ[name]
+    return str(Path(tempfile.gettempdir()) / "hccl_trace_rank_")
+
+
+def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
+    done, begun = row["completed"], row["started"]
+    return {
+        "frames": row["frames"],
+        "record_id": row["id"],
+        "pg_id": 0,
+        "process_group": (row["group"], row["description"] or "undefined"),
+        "collective_seq_id": row["sequence"],
+        "p2p_seq_id": row["message"],
+        "op_id": row["id"] + 1,
+        "profiling_name": f"hccl:{_operation(row)}",
+        "time_created_ns": row["created"],
+        "time_discovered_started_ns": begun or None,
+        "time_discovered_completed_ns": done or None,
+        "duration_ms": (done - begun) / 1e6 if done and begun else None,
+        "input_sizes": row["input_sizes"],
+        "input_dtypes": row["input_dtypes"],
+        "output_sizes": row["output_sizes"],
+        "output_dtypes": row["output_dtypes"],
+        # One that has failed was never completed, as far as the ranks are concerned.
+        "state": "completed" if done and not row["failed"] else "started" if begun else "scheduled",
+        "timeout_ms": row["timeout_ms"],
+        "is_p2p": row["peer"] is not None,
+        "retired": bool(done),
+    }
+
+
+def _operation(row: Mapping[str, Any]) -> str:
+    if row["operation"] == "SEND":
+        return f"send {row['rank']}->{row['peer']}"
+    if row["operation"] == "RECV":
+        return f"recv {row['rank']}<-{row['peer']}"
+    return _NAMES.get(row["operation"], row["operation"].lower())
+
+
+def _groups() -> dict[str, dict[str, str]]:
+    groups = {}
+    for group in distributed_c10d._world.pg_map if dist.is_initialized() else ():
+        name = group.group_name
+        ranks = dist.get_process_group_ranks(group)
+        groups[name] = {"name": name, "desc": group.group_desc or "undefined", "ranks": str(ranks)}
+    return groups
+
+
+def _states(rows: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
+    states: dict[str, dict[str, str]] = {}
+    for row in rows:
+        state = states.setdefault(
+            row["group"],
+            {
+                "last_enqueued_collective": "-1",
+                "last_started_collective": "-1",
+                "last_completed_collective": "-1",
+            },
+        )
+        state["last_enqueued_collective"] = str(row["sequence"])
+        if row["started"]:
+            state["last_started_collective"] = str(row["sequence"])
+        if row["completed"] and not row["failed"]:
+            state["last_completed_collective"] = str(row["sequence"])
+    return states
