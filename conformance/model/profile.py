@@ -1,4 +1,4 @@
-"""What a profile shows, reduced to what properties ask of it. Times are microseconds since its beginning."""
+"""A profile, reduced to what properties ask of it. Times are microseconds since its beginning."""
 
 from __future__ import annotations
 

@@ -417,7 +417,7 @@ def _outermost(rows: list[Row], stream: int) -> list[Row]:
 
 
 def _is_event(event: object) -> bool:
-    """Whether it is an event of the format: a phase and a name; numbers where a complete event needs them."""
+    """True for an event of the format: it has a phase and a name, and a complete one has its numbers."""
     if not isinstance(event, dict) or not isinstance(event.get("ph"), str) or "name" not in event:
         return False
     if event["ph"] != "X":

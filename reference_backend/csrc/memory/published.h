@@ -20,7 +20,7 @@ struct PublishedRecord {
 static_assert(sizeof(PublishedRecord) == 64);
 
 // Makes the file, which is removed when the process ends, and returns it; a record of this process alone if
-// that cannot be done, as where there is no shared memory.
+// that cannot be done.
 PublishedRecord* publish();
 
 }  // namespace hpu_reference::memory
