@@ -50,7 +50,7 @@ struct FlightEntry {
 // Remembers a collective before it is issued; returns its number, or nothing if nothing is recorded
 // (TORCH_FR_BUFFER_SIZE=0). Takes the interpreter's lock.
 std::optional<std::uint64_t> record_flight(FlightRequest&& request);
-// Tells the entry its transfer, from which its state is read.
+// Gives the entry its transfer, from which its state is read.
 void set_transfer(std::optional<std::uint64_t> id, std::shared_ptr<const Transfer> transfer);
 // The latest collectives, TORCH_FR_BUFFER_SIZE (2000) at most, oldest first.
 std::vector<FlightEntry> recorded_flights();

@@ -598,6 +598,7 @@ def test_eager_mode_refuses_both(output_of):
         "import torch, habana_frameworks.torch\nx = torch.ones(3, device='hpu')\n"
         "cpu = torch.Generator()\n"
         "for call in (lambda: x + torch.ones(3), lambda: x.normal_(generator=cpu)):\n"
-        "    try:\n        call()\n    except RuntimeError as error:\n        print('xpected' in str(error))\n"
+        "    try:\n        call()\n"
+        "    except RuntimeError as error:\n        print('xpected' in str(error))\n"
     )
     assert output_of(code).split() == ["True", "True"]
