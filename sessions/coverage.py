@@ -17,7 +17,15 @@ import nox
 
 from sessions.environments import ROOT, Environment, build_copy, install_torch
 
-TOOLS = ("coverage>=7.10", "gcovr>=8", "hypothesis", "pillow", "torchao", "habana-pyhlml")
+TOOLS = (
+    "coverage>=7.10",
+    "gcovr>=8",
+    "hypothesis",
+    "pillow",
+    "torchao",
+    "habana-pyhlml",
+    "torch-tb-profiler",
+)
 FOLDER = ROOT / ".nox" / "coverage"
 OUTPUT = ROOT / "coverage-out"
 #: Configuration of coverage.py. Worker processes end by signals and by ``os._exit``, which it saves before.
