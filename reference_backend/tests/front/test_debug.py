@@ -47,3 +47,17 @@ def test_cleanup_keeps_tensors_and_drops_the_rest() -> None:
     debug._bridge_cleanup()
     assert debug._get_jit_cache_size() == 0
     assert x.tolist() == [2.0] * 8
+
+
+def test_live_allocations_are_written_with_their_lines(tmp_path, monkeypatch):
+    monkeypatch.setenv("HABANA_LOGS", str(tmp_path))
+    debug._memstat_devmem_start_collect("before")
+    kept = [torch.empty(size, device="hpu") for size in (10, 1000)]
+    path = debug._memstat_devmem_stop_collect("after")
+    lines = path.read_text().splitlines()
+    assert path == tmp_path / "habana_log.livealloc.log"
+    assert lines[0].endswith("after")
+    sizes = [int(line.split()[0]) for line in lines[1:] if " bytes at " in line]
+    assert sizes == sorted(sizes, reverse=True)
+    ours = [line for line in lines if f"{__file__}:" in line]
+    assert len(ours) >= len(kept)

@@ -37,6 +37,9 @@ OBEYED: dict[str, Flag] = {
     "PT_HPU_INFERENCE_MODE": Flag(
         "bool", False, False, "inference mode at start, see hpu.enable_inference_mode"
     ),
+    "PT_HABANA_MEM_LOG_FILENAME": Flag(
+        "str", "habana_log.livealloc.log", False, "file of utils.debug._memstat_devmem_stop_collect"
+    ),
     "PT_HPU_MATMUL3D_2D_RESHAPE": Flag(
         "bool", False, False, "matmul reshape at start, see hpu.enable_matmul3d_2d_reshape"
     ),
