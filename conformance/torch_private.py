@@ -662,3 +662,15 @@ def collected_events(profile: Any) -> tuple[list[Any], int]:
 def is_of_host(event: Any) -> bool:
     """Return whether an event of the collector is the host's."""
     return str(event.device_type()) == "DeviceType.CPU"
+
+
+def is_of_torch(event: Any) -> bool:
+    """Return whether an event of the host is an operator or a range of torch's.
+
+    Calls of a device's runtime have numbers of their own, which may be those of operators: they are linked to
+    one, or, in releases that say so, of another type.
+    """
+    kind = getattr(event, "activity_type", None)
+    if kind is not None and str(kind()) not in ("cpu_op", "user_annotation", "python_function"):
+        return False
+    return int(event.linked_correlation_id()) == 0

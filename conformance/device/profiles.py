@@ -44,9 +44,9 @@ def take(target: Target, work: Callable[[], object]) -> Profile:
         on_host = torch_private.is_of_host(event)
         if event.name() == "[memory]":
             memory += 0 if on_host else event.nbytes()
-        elif on_host:
+        elif on_host and torch_private.is_of_torch(event):
             operators.append(Operator(event.correlation_id(), event.name(), event.start_thread_id(), *times))
-        else:
+        elif not on_host:
             link = event.linked_correlation_id()
             rows.append(Row(event.name(), event.device_resource_id(), *times, link))
     return Profile(rows, operators, memory, elapsed, _trace(found))

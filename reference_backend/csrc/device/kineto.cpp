@@ -30,10 +30,32 @@ std::string name_of_queue(int queue) {
   return queue == 0 ? "default stream" : "stream " + std::to_string(queue);
 }
 
+// A recording of a profile of torch's.
+class ProfileRecording {
+ public:
+  ProfileRecording() {
+    runtime::g_profiles++;
+  }
+  ~ProfileRecording() {
+    if (runtime::g_profiles.load() > 0) {  // a forked child has none
+      runtime::g_profiles--;
+    }
+  }
+  ProfileRecording(const ProfileRecording&) = delete;
+  ProfileRecording& operator=(const ProfileRecording&) = delete;
+
+  runtime::Trace end() {
+    return recording_.end();
+  }
+
+ private:
+  runtime::TraceRecording recording_;
+};
+
 class Session final : public libkineto::IActivityProfilerSession {
  public:
   void start() override {
-    recording_ = std::make_unique<runtime::TraceRecording>();
+    recording_ = std::make_unique<ProfileRecording>();
     status_ = libkineto::TraceStatus::RECORDING;
   }
   void stop() override {
@@ -82,7 +104,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     if (trace_.dropped > 0) {
       buffer_->emplace_activity(buffer_->span, ActivityType::HPU_OP, "dropped rows");
       libkineto::GenericTraceActivity& activity = *buffer_->activities.back();
-      activity.startTime = activity.endTime = trace_.rows.back().end;
+      activity.startTime = activity.endTime = trace_.rows.empty() ? end : trace_.rows.back().end;
       activity.device = kDevice;
       activity.addMetadata("count", trace_.dropped);
       activity.log(logger);
@@ -112,7 +134,7 @@ class Session final : public libkineto::IActivityProfilerSession {
   }
 
  private:
-  std::unique_ptr<runtime::TraceRecording> recording_;
+  std::unique_ptr<ProfileRecording> recording_;
   runtime::Trace trace_;
   std::set<int> queues_;
   std::unique_ptr<libkineto::CpuTraceBuffer> buffer_;

@@ -340,9 +340,10 @@ std::vector<c10::Storage> StaticProgram::bind(Frame& frame,
 }
 
 std::optional<std::vector<at::Tensor>> StaticProgram::run(const std::vector<at::Tensor>& inputs) {
-  // Profilers are called back by operators, which a program passes over; a trace has rows of its steps.
-  if ((at::hasCallbacks() && !runtime::is_tracing()) || c10::impl::dispatch_mode_enabled() || !fits(inputs) ||
-      (runtime::needs_attention() && runtime::is_capturing())) {
+  // Profilers are called back by operators, which a program passes over; one of the device has rows of its
+  // steps.
+  if ((at::hasCallbacks() && !runtime::is_profiled()) || c10::impl::dispatch_mode_enabled() ||
+      !fits(inputs) || (runtime::needs_attention() && runtime::is_capturing())) {
     return std::nullopt;
   }
   kernels::HostCall call;

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "memory/allocator.h"
+#include "memory/detour.h"
 #include "runtime/queue.h"
 
 namespace hpu_reference::memory {
@@ -208,8 +209,18 @@ void note_out_of_memory(std::size_t bytes) {
     }
     observer = self.observer;
   }
-  if (observer && !runtime::is_running_work()) {
-    observer(wanted, stats.in_use, stats.limit);
+  // What the observer allocates on the host is the host's, and a shortage of its own does not call it again.
+  thread_local bool observing = false;
+  if (observer && !observing && !runtime::is_running_work()) {
+    const HostDetour off(false);
+    observing = true;
+    try {
+      observer(wanted, stats.in_use, stats.limit);
+    } catch (...) {
+      observing = false;
+      throw;
+    }
+    observing = false;
   }
 }
 

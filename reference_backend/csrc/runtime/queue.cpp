@@ -105,12 +105,16 @@ void wake_for_first(Scheduler& self, Queue& queue) {
   }
 }
 
+// A time before any recording: not 0, which stands for now.
+constexpr std::uint64_t kLongAgo = 1;
+
 // Adds the row of an item that makes none itself. A wait begins when it is the first of its queue.
 void trace(Queue& queue, int index, const Work& work) {
   const TraceKind kind = work.traced_as();
   if (kind != TraceKind::None) {
     const bool waits = kind == TraceKind::Wait;
-    add_trace_row(kind, work.name(), index, waits ? std::max(work.origin.issued, queue.moved_on) : 0);
+    add_trace_row(
+        kind, work.name(), index, waits ? std::max({work.origin.issued, queue.moved_on, kLongAgo}) : 0);
   }
   queue.moved_on = trace_clock();
 }

@@ -18,6 +18,7 @@
 namespace hpu_reference::runtime {
 
 std::atomic<bool> g_tracing{false};
+std::atomic<int> g_profiles{0};
 
 namespace {
 
@@ -41,6 +42,7 @@ struct Recorder {
   std::shared_ptr<Names> names = std::make_shared<Names>();
   std::int64_t dropped = 0;
   std::int64_t limit = std::int64_t{1} << 21;
+  std::size_t newest = 0;  // row at which the latest recording began
   int recordings = 0;
   std::uint64_t began = 0;       // when the first of them did
   std::uint64_t generation = 0;  // of the process: a forked child's differs
@@ -70,7 +72,8 @@ void keep(TraceKind kind, const std::string& name, int queue, std::uint64_t star
   if (self.recordings == 0) {
     return;
   }
-  if (static_cast<std::int64_t>(self.rows.size()) >= self.limit) {
+  // Counted from the begin of the latest recording: one that has gone on for long takes nothing from it.
+  if (static_cast<std::int64_t>(self.rows.size() - self.newest) >= self.limit) {
     self.dropped++;
     return;
   }
@@ -85,11 +88,13 @@ void keep(TraceKind kind, const std::string& name, int queue, std::uint64_t star
 void forget_traces() {
   Recorder& self = recorder();
   g_tracing = false;
+  g_profiles = 0;
   new (&self.mutex) RankedMutex<LockRank::Leaf>();
   new (&self.rows) std::deque<Kept>();
   new (&self.names) std::shared_ptr<Names>(std::make_shared<Names>());
   self.recordings = 0;
   self.dropped = 0;
+  self.newest = 0;
   self.generation++;
   tls_correlations.clear();
 }
@@ -128,7 +133,7 @@ TraceRecording::TraceRecording() : state_(new State()) {
   std::call_once(watched, [] { pthread_atfork(nullptr, nullptr, &forget_traces); });
   Recorder& self = recorder();
   const std::lock_guard lock(self.mutex);
-  state_->first = self.rows.size();
+  state_->first = self.newest = self.rows.size();
   state_->dropped = self.dropped;
   state_->generation = self.generation;
   if (self.recordings++ == 0) {
@@ -165,6 +170,7 @@ Trace TraceRecording::end() {
       released.swap(self.rows);
       self.names = std::make_shared<Names>();
       self.dropped = 0;
+      self.newest = 0;
     }
   }
   const auto time_of = state->clock.makeConverter();

@@ -41,6 +41,14 @@ inline bool is_tracing() {
   return C10_UNLIKELY(g_tracing.load(std::memory_order_relaxed));
 }
 
+// Storage of is_profiled(): the open profiles of torch's that cover the device.
+extern std::atomic<int> g_profiles;
+
+// True while a profile of torch's covers the device, so that its rows stand for what operators would report.
+inline bool is_profiled() {
+  return g_profiles.load(std::memory_order_relaxed) != 0;
+}
+
 // A recording. Several may be open; each ends with the rows since its own begin.
 class TraceRecording {
  public:

@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def observed(on_ranks: Any, folder: Path) -> Path:
-    """What a step has left; the first test that asks makes it."""
+    """The files of a step; the first test that asks makes them."""
     if not (folder / "flight").exists():
         on_ranks(train, FOLDER=str(folder), limit=180)
     return folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -359,3 +360,43 @@ def test_a_profile_that_ends_within_a_range_leaves_nothing_to_the_next(x: torch.
     recording = ht._C.TraceRecording()
     x + 1
     assert [row[5] for row in recording.end()[0]] == [0]
+
+
+def test_a_long_recording_takes_no_rows_from_a_profile_inside(output_of: Any) -> None:
+    code = """
+import torch, habana_frameworks.torch as ht
+from torch.profiler import profile, ProfilerActivity as A
+ht._C.set_trace_limit(5)
+x = torch.ones(3, device="hpu")
+whole = ht._C.TraceRecording()
+for _ in range(10):
+    x + 1
+for count in (3, 8):
+    with profile(activities=[A.CPU, A.HPU]) as found:
+        for _ in range(count):
+            x * 2
+    rows = [event for event in found.events() if event.device_type == torch.autograd.DeviceType.HPU]
+    print([row.name for row in rows].count("aten::mul.Tensor"), "dropped rows" in [row.name for row in rows])
+"""
+    assert output_of(code).splitlines() == ["3 False", "5 True"]
+
+
+def test_a_wait_from_before_the_profile_lasts_from_its_begin() -> None:
+    gate = ht._C.Gate()
+    gate.enqueue()
+    recording = ht._C.TraceRecording()
+    time.sleep(0.05)
+    gate.open()
+    torch.hpu.synchronize()
+    (row,) = [row for row in recording.end()[0] if row[0] == "wait"]
+    assert 40e6 < row[4] - row[3] < 10e9
+
+
+def test_a_trace_of_the_process_leaves_profiles_of_the_host_as_they_are(x: torch.Tensor) -> None:
+    compiled = torch.compile(lambda x: torch.mm(x, x) + 2, backend="hpu_backend")
+    compiled(x), compiled(x)
+    recording = ht._C.TraceRecording()
+    with profile(activities=[ProfilerActivity.CPU]) as found:
+        compiled(x)
+    recording.end()
+    assert any(event.name in ("aten::mm", "aten::addmm") for event in found.events())

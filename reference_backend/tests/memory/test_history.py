@@ -141,6 +141,25 @@ def test_an_observer_that_fails_does_not_change_the_error() -> None:
         torch.empty(1 << 50, dtype=torch.uint8, device="hpu")
 
 
+def test_an_observer_may_allocate_on_the_host(output_of: Any) -> None:
+    code = """
+import torch, habana_frameworks.torch as ht
+kept, calls = [], []
+def observer(*figures):
+    calls.append(figures)
+    kept.append(torch.zeros(1 << 22))  # 16 MiB
+torch.hpu.memory._attach_out_of_memory_observer(observer)
+x = torch.ones(1 << 10, device="hpu")
+ht._C.set_memory_limit(torch.hpu.memory_allocated() + (1 << 20))
+before = torch.hpu.memory_allocated()
+try:
+    x.expand(1 << 14, 1 << 10) + 1  # the kernel allocates
+except torch.OutOfMemoryError:
+    print(len(calls), kept[0].sum().item(), torch.hpu.memory_allocated() == before)
+"""
+    assert output_of(code) == "1 0.0 True"
+
+
 def test_a_shortage_is_dumped_when_asked_for(run_python: Any, tmp_path: Path) -> None:
     code = """
 import torch, habana_frameworks.torch

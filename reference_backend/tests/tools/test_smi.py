@@ -19,10 +19,13 @@ y = torch.ones(8 << 20, device="hpu")
 del y
 print("ready", flush=True)
 for command in sys.stdin:
-    if command.strip() == "work":
-        while True:
-            x + x
-    break
+    if command.strip() == "name":
+        import ctypes
+        ctypes.CDLL(None).prctl(15, b"a\\nb c", 0, 0, 0)
+        print("named", flush=True)
+        continue
+    while True:
+        x + x
 """
 
 
@@ -148,6 +151,16 @@ def test_a_process_that_ends_or_is_killed_is_gone(smi: Any, state: Path, user: A
     assert list(state.iterdir()) == []  # the next process removes what the killed one has left, and its own
 
 
+def test_a_process_may_have_any_name(smi: Any, state: Path, user: Any) -> None:
+    user.stdin.write("name\n")
+    user.stdin.flush()
+    assert user.stdout.readline() == "named\n"
+    shown = smi(HPU_REFERENCE_STATE_DIR=str(state))
+    assert shown.returncode == 0, shown.stderr
+    (row,) = [line for line in shown.stdout.splitlines() if str(user.pid) in line]
+    assert "a?b c" in row
+
+
 def test_a_folder_that_cannot_be_made_harms_nobody(smi: Any, run_python: Any) -> None:
     code = "import torch, habana_frameworks.torch\nprint(torch.ones(3, device='hpu').sum().item())"
     assert run_python(code, HPU_REFERENCE_STATE_DIR="/proc/nowhere").stdout.strip() == "3.0"
@@ -160,6 +173,8 @@ def test_damaged_records_are_passed_over(smi: Any, state: Path, user: Any) -> No
     (state / "long").write_bytes(record * 2)
     (state / "other").write_bytes(b"\xff" * 64)
     (state / "far").write_bytes(record[:24] + (99).to_bytes(8, "little") + record[32:])
+    os.mkfifo(state / "pipe")
+    (state / "zeros").symlink_to("/dev/zero")
     (state / "old").write_bytes(
         record[:16] + bytes(8) + record[24:]
     )  # a process of that id, from another time

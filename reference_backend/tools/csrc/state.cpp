@@ -1,6 +1,8 @@
 #include "state.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +26,21 @@ const std::string kPrefix = "hpu-reference.";
 std::string contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Reads a record; false if the file is none. Any user may put anything there: only a file of that very size
+// is read.
+bool read_record(const std::string& path, Record& record) {
+  const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+  if (file < 0) {
+    return false;
+  }
+  struct stat status = {};
+  const bool whole = fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
+                     status.st_size == sizeof(record) &&
+                     read(file, &record, sizeof(record)) == static_cast<ssize_t>(sizeof(record));
+  close(file);
+  return whole;
 }
 
 std::vector<std::string> entries(const std::string& folder) {
@@ -61,6 +78,9 @@ bool read_status(std::int64_t id, std::int64_t started, Process& process) {
     return false;
   }
   process.name = text.substr(open + 1, close - open - 1);
+  // A process may call itself what it likes; a line of output is one line.
+  std::replace_if(
+      process.name.begin(), process.name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, '?');
   std::istringstream fields(text.substr(close + 1));
   std::vector<std::string> words{std::istream_iterator<std::string>(fields), {}};
   if (words.size() < 20 || words[0] == "Z" || std::strtoll(words[19].c_str(), nullptr, 10) != started) {
@@ -84,12 +104,10 @@ std::vector<Process> processes() {
   std::vector<Process> found;
   for (const std::string& folder : folders()) {
     for (const std::string& name : entries(folder)) {
-      const std::string bytes = name[0] == '.' ? "" : contents(folder + "/" + name);
       Record record;
-      if (bytes.size() != sizeof(record)) {
+      if (name[0] == '.' || !read_record(folder + "/" + name, record)) {
         continue;
       }
-      std::memcpy(&record, bytes.data(), sizeof(record));
       Process process;
       if (std::memcmp(record.magic, "hpuref1", 8) != 0 || record.module < 0 || record.module >= kModules ||
           record.process <= 0 || !read_status(record.process, record.started, process)) {

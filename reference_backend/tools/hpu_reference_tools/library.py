@@ -112,7 +112,9 @@ class Library:
                 break
             size = 2 * needed
         found = []
-        for line in text.value.decode(errors="replace").splitlines():
+        for line in text.value.decode(errors="replace").split("\n"):
+            if not line:
+                continue
             number, module, in_use, most, name = line.split(" ", 4)
             found.append(Process(int(number), int(module), int(in_use), int(most), name))
         return found

@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,8 +64,11 @@ class Profile:
         if not self.is_running:
             self._recording = Recording()
 
-    def stop(self) -> list[Path]:
+    def stop(self, at_exit: bool = False) -> list[Path]:
         """Stop, and write the files; without a start, or in a forked child, nothing happens.
+
+        Args:
+            at_exit: do not wait for work that may never end, as a collective that no rank answers.
 
         Returns:
             The files that were written.
@@ -72,7 +76,10 @@ class Profile:
         recording, self._recording = self._recording, None
         if recording is None or not recording.is_own:
             return []
-        _C.finish_work()
+        if at_exit:
+            _wait_a_little()
+        else:
+            _C.finish_work()
         return write_or_warn(recording.finish(), self.set_up().paths())
 
 
@@ -89,7 +96,13 @@ def start_if_requested() -> None:
     os.environ["HABANA_PROFILE"] = mode()
     if mode() not in ("0", *_BY_PROGRAM):
         PROFILE.start()
-        atexit.register(PROFILE.stop)
+        atexit.register(PROFILE.stop, at_exit=True)
+
+
+def _wait_a_little(seconds: float = 5.0) -> None:
+    end = time.monotonic() + seconds
+    while _C.engine_counters()["pending"] > 0 and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def _configured() -> Files:

@@ -10,12 +10,14 @@ collective has failed. The prefix is ``TORCH_FR_DUMP_TEMP_FILE`` (older name
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import pickle
 import tempfile
 import threading
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +50,25 @@ _NAMES = {
 }
 
 
+@dataclass(frozen=True)
+class _World:
+    """What a record needs of the process groups: they may be gone when it is written."""
+
+    rank: int
+    groups: dict[str, dict[str, str]]
+
+
 def record() -> dict[str, Any]:
     """Return the record of this process, as torch's tools take it: entries, groups and their states."""
+    return _record(_groups())
+
+
+def _record(groups: dict[str, dict[str, str]]) -> dict[str, Any]:
     rows = _C.flight_record()
     return {
         "version": VERSION,
         "entries": [_entry(row) for row in rows],
-        "pg_config": _groups(),
+        "pg_config": groups,
         "pg_status": _states(rows),
         "comm_lib_version": "hccl reference",
     }
@@ -75,10 +89,18 @@ def dump(prefix: str | None = None) -> Path:
     """
     if not dist.is_initialized():
         raise RuntimeError("there is no process group whose collectives were recorded: initialise one first")
-    path = Path(f"{prefix or _prefix()}{dist.get_rank()}")
+    return _write(_world(), prefix)
+
+
+def _world() -> _World:
+    return _World(dist.get_rank(), _groups())
+
+
+def _write(world: _World, prefix: str | None = None) -> Path:
+    path = Path(f"{prefix or _prefix()}{world.rank}")
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-    unfinished.write_bytes(pickle.dumps(record()))
+    unfinished.write_bytes(pickle.dumps(_record(world.groups)))
     unfinished.replace(path)
     return path
 
@@ -102,6 +124,7 @@ class _Watcher(threading.Thread):
         self._lock = threading.Lock()
         self._done = False
         self._before = _C.failed_collectives()
+        self._world: _World | None = None
 
     def run(self) -> None:
         pause = threading.Event()
@@ -110,15 +133,19 @@ class _Watcher(threading.Thread):
             self.look()
 
     def look(self) -> None:
+        """Dump if a collective has failed. The groups may be gone by then, or go meanwhile."""
         with self._lock:
-            if self._done or _C.failed_collectives() == self._before or not dist.is_initialized():
+            with contextlib.suppress(RuntimeError, ValueError, KeyError):
+                if dist.is_initialized():
+                    self._world = _world()
+            if self._done or self._world is None or _C.failed_collectives() == self._before:
                 return
             self._done = True
             try:
-                dump()
+                _write(self._world)
             except OSError as error:
                 warnings.warn(
-                    f"the flight record cannot be written to {_prefix()}{dist.get_rank()} ({error}): give "
+                    f"the flight record cannot be written to {_prefix()}{self._world.rank} ({error}): give "
                     "TORCH_FR_DUMP_TEMP_FILE a prefix in a folder that can be written, with space left",
                     RuntimeWarning,
                     stacklevel=1,

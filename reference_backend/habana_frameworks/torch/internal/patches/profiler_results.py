@@ -38,26 +38,23 @@ def _with_the_device(original: Callable[..., Any]) -> Callable[..., Any]:
     def _parse_kineto_results(self: Any, result: Any, *args: Any, **kwargs: Any) -> Any:
         events = original(self, result, *args, **kwargs)
         if self.use_device == "hpu":
-            _add_kernels(events)
+            _add_kernels(events, result)
             _add_memory(events, result)
         return events
 
     return _parse_kineto_results
 
 
-def _add_kernels(events: Sequence[Any]) -> None:
-    rows = [event for event in events if event.device_type == DeviceType.HPU]
+def _add_kernels(events: Sequence[Any], result: Any) -> None:
     hosts = {
-        event.id: event
-        for event in events
-        if event.device_type == DeviceType.CPU and not event.is_async and event.linked_correlation_id == 0
+        event.id: event for event in events if event.device_type == DeviceType.CPU and not event.is_async
     }
     if any(event.kernels for event in hosts.values()):
         return  # a torch that does it
-    for row in rows:
-        host = hosts.get(row.linked_correlation_id)
+    for row in result.events():
+        host = hosts.get(row.linked_correlation_id()) if row.device_type() == DeviceType.HPU else None
         if host is not None:
-            host.append_kernel(row.name, row.device_index, row.time_range.elapsed_us())
+            host.append_kernel(row.name(), row.device_index(), (row.end_ns() - row.start_ns()) / 1000)
 
 
 def _add_memory(events: Sequence[Any], result: Any) -> None:
