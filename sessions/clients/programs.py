@@ -90,7 +90,7 @@ CLIENTS = (
         },
         misses={
             r"EADDRINUSE": "a port is in use after earlier tests of the process; passes alone",
-            r"(precision_convert_modules|precision_fp8_|fp8_inference).*(FileNotFoundError|Regex pattern did not match)": (
+            r"(convert_modules|precision_fp8_|fp8_inference).*(FileNotFoundError|pattern did not match)": (
                 "it takes the text of a context manager for the path of its default configuration"
             ),
             r"'method' object has no attribute '__dict__'": "torch's Dynamo cannot trace lightning's log",

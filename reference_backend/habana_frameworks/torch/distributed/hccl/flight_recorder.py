@@ -52,7 +52,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class _World:
-    """What a record needs of the process groups: they may be gone when it is written."""
+    """Rank and groups for a record, which may be written when the groups are gone."""
 
     rank: int
     groups: dict[str, dict[str, str]]
