@@ -342,6 +342,20 @@ class Event(torch.Event):
 
 
 @fault
+def blind() -> None:
+    """Profiles and histories that show nothing of the device."""
+    original = torch.profiler.profile.__init__
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs | {"activities": [torch.profiler.ProfilerActivity.CPU]})
+
+    torch.profiler.profile.__init__ = init
+    torch.hpu.memory._count_profilers = lambda change: None
+    torch.hpu.memory._record_memory_history = lambda *args, **kwargs: None
+    torch.hpu.memory._snapshot = lambda *args, **kwargs: {"device_traces": [[]], "segments": []}
+
+
+@fault
 def forgetful() -> None:
     """Copies to the device that lose an element, and no way to say that a stream works with a tensor."""
     copy_ = torch.Tensor.copy_

@@ -86,6 +86,17 @@ RED: list[tuple[str, str, list[str]]] = [
         ["stream_query/Stream@any", "no_host_wait/Stream@any"],
     ),
     ("eager", "mute", ["event_order/Event@any", "event_timing/Event@any"]),
+    (
+        "eager",
+        "blind",
+        [
+            "profiled_operators/Profiler@any", "profiled_counts/Profiler@any",
+            "profiled_streams/Profiler@any",
+            "profiled_times/Profiler@any", "profiled_memory/Profiler@any", "profiled_trace/Profiler@any",
+            "profiled_end/Profiler@any", "profiled_fork/Profiler@any", "memory_events/Memory@any",
+            "memory_segments/Memory@any",
+        ],
+    ),
     ("eager", "forgetful", ["pinned_copy/Copy@any", "record_stream/Memory@any"]),
     ("eager", "foreach_too_far", ["implementations/Adam@float32"]),
     ("eager", "lost", ["stream_order/Stream@any"]),

@@ -77,7 +77,7 @@ def events(target: Target, subject: Subject, recorder: Recorder) -> None:
         names = [frame["name"] for frame in event["frames"]]
         fact(
             recorder,
-            "_allocate_here" in names,
+            _allocate_here.__name__ in names,
             Kind.STATE,
             f"{what} has not its function in its stack: {names[:5]}",
         )

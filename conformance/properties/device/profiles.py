@@ -385,7 +385,7 @@ def fork(target: Target, subject: Subject, recorder: Recorder) -> None:
         rows, expected = len(_of(outcome.value, "aten::exp")), 2 * len(_of(once, "aten::exp"))
         fact(
             recorder,
-            rows == expected,
+            rows == expected > 0,
             Kind.STATE,
             f"two calls around a fork have {rows} rows, expected {expected}.",
         )

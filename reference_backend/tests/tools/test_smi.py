@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -216,10 +218,14 @@ def test_it_repeats_until_it_is_stopped(library: Path) -> None:
         "-l",
         "0.05",
     ]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    # A run in the background may have switched the signal off for its children.
+    heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=heard
+    ) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(6)]
-        process.send_signal(2)
+        process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
     assert lines == ["index\n", "1\n"] * 3
 
