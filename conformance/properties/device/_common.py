@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import gc
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -54,6 +56,19 @@ def do(target: Target, recorder: Recorder, what: str, work: Callable[[], Any]) -
 def holds(recorder: Recorder, tensor: torch.Tensor, value: int, what: str) -> bool:
     """Compare every element with one number."""
     return compare_exact(recorder, tensor, torch.full(tensor.shape, value, dtype=tensor.dtype), what=what)
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Free the garbage of earlier work now, and let none be freed in the context: statistics would change."""
+    gc.collect()
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def slow(api: DeviceApi, recorder: Recorder, seconds: float = 0.05) -> None:

@@ -16,7 +16,7 @@ from conformance.checking.recorder import Recorder
 from conformance.device import api as device_api
 from conformance.device.api import DeviceApi
 from conformance.model.verdicts import Kind
-from conformance.properties.device._common import about, do
+from conformance.properties.device._common import about, do, uncollected
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
@@ -34,16 +34,18 @@ def _recorded(api: DeviceApi, sizes: tuple[int, ...]) -> tuple[list[torch.Tensor
         The blocks that are left, the snapshot, and the change of the bytes in use.
     """
     history = api.memory_history()
-    before = api.allocated()
-    history.start()
-    try:
-        kept = [_allocate_here(api, size) for size in sizes for _ in range(2)]
-        del kept[::2]
+    with uncollected():
         api.synchronize()
-        snapshot = history.snapshot()
-    finally:
-        history.stop()
-    return kept, snapshot, api.allocated() - before
+        before = api.allocated()
+        history.start()
+        try:
+            kept = [_allocate_here(api, size) for size in sizes for _ in range(2)]
+            del kept[::2]
+            api.synchronize()
+            snapshot = history.snapshot()
+        finally:
+            history.stop()
+        return kept, snapshot, api.allocated() - before
 
 
 @register(
@@ -121,8 +123,9 @@ def segments(target: Target, subject: Subject, recorder: Recorder) -> None:
     api = device_api.of(target)
 
     def both() -> tuple[list[torch.Tensor], dict[str, Any], int]:
-        kept, snapshot, _ = _recorded(api, (1000, 3000, 70_000))
-        return kept, snapshot, api.allocated()
+        with uncollected():
+            kept, snapshot, _ = _recorded(api, (1000, 3000, 70_000))
+            return kept, snapshot, api.allocated()
 
     outcome = do(target, recorder, "taking a snapshot", both)
     if not outcome.ok:

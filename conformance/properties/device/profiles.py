@@ -21,7 +21,7 @@ from conformance.device import api as device_api
 from conformance.device.api import DeviceApi
 from conformance.model.profile import Operator, Profile, Row
 from conformance.model.verdicts import Kind
-from conformance.properties.device._common import about, do, slow, zeros
+from conformance.properties.device._common import about, do, slow, uncollected, zeros
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
@@ -247,9 +247,10 @@ def memory(target: Target, subject: Subject, recorder: Recorder) -> None:
     def both() -> tuple[Profile, int]:
         work()
         target.synchronize()
-        before = api.allocated()
-        found = api.profile(work)
-        return found, api.allocated() - before
+        with uncollected():
+            before = api.allocated()
+            found = api.profile(work)
+            return found, api.allocated() - before
 
     outcome = do(target, recorder, "profiling memory", both)
     if outcome.ok:
