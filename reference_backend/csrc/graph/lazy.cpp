@@ -2,6 +2,9 @@
 
 #include <c10/util/Exception.h>
 
+#include <cstdlib>
+#include <string_view>
+
 #include "engine/engine.h"
 #include "graph/lazy_recorder.h"
 #include "memory/allocator.h"
@@ -27,7 +30,8 @@ void start_lazy(LazyMode mode, std::uint64_t seed) {
     g_recorder = new LazyRecorder();
     runtime::g_flush_recorded = &flush_now;
     engine::set_lazy(g_recorder);
-    runtime::g_accepts_host_arguments = true;
+    const char* strict = std::getenv("HPU_REFERENCE_LAZY_STRICT");
+    runtime::g_accepts_host_arguments = strict == nullptr || std::string_view(strict) != "1";
   }
   g_recorder->set([&](auto& settings) {
     settings.mode = mode;

@@ -602,3 +602,13 @@ def test_eager_mode_refuses_both(output_of):
         "    except RuntimeError as error:\n        print('xpected' in str(error))\n"
     )
     assert output_of(code).split() == ["True", "True"]
+
+
+def test_strict_lazy_mode_refuses_them_too(lazy):
+    code = (
+        "x = torch.ones(3, device='hpu')\n"
+        "for call in (lambda: x + torch.ones(3), lambda: x.normal_(generator=torch.Generator())):\n"
+        "    try:\n        call()\n"
+        "    except RuntimeError as error:\n        print('xpected' in str(error))\n"
+    )
+    assert lazy(code, HPU_REFERENCE_LAZY_STRICT="1") == ["True", "True"]

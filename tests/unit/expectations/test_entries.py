@@ -47,8 +47,6 @@ def test_mistakes_in_expectations_are_named(tmp_path: Path, change: dict[str, st
 
 def test_the_reference_device_is_excused_only_with_the_cpu() -> None:
     cpu, device = (entries.load(entries.sources(name)).entries for name in ("cpu", "hpu-reference"))
-    # Lazy mode accepts what the bridge does.
-    device = [entry for entry in device if entry.modes != ("lazy",)]
     assert {entry.reason for entry in (*cpu, *device)} == {"upstream"}
     # Torch's fault on every device but the CPU (docs/upstream.md#narrow).
     accelerators = {"compile_value/narrow", "compile_views/narrow"}
