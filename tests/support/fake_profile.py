@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import sys
 import weakref
 from collections.abc import Callable
@@ -36,7 +37,6 @@ class Api(fake_device.Api):
     """Profiles and records as documented."""
 
     def profile(self, work: Callable[[], object]) -> Profile:
-        begun = len(self.log)
         with torch.profiler.profile(activities=[ProfilerActivity.CPU]) as found:
             before = self.allocated()
             work()
@@ -57,9 +57,9 @@ class Api(fake_device.Api):
         rows = [row for row in self._rows(operators) if row]
         elapsed = max((operator.end for operator in operators), default=0.0)
         trace = {"traceEvents": [self.trace_event(row) for row in rows]}
-        return self.spoiled(Profile(rows, operators, change, elapsed, trace), self.log[begun:])
+        return self.spoiled(Profile(rows, operators, change, elapsed, trace))
 
-    def spoiled(self, found: Profile, log: list[str]) -> Profile:
+    def spoiled(self, found: Profile) -> Profile:
         return found
 
     def trace_event(self, row: Row) -> dict[str, Any]:
@@ -86,7 +86,6 @@ class Api(fake_device.Api):
     # Memory: what `empty` makes is counted, in granules.
     def __init__(self, target: Any) -> None:
         super().__init__(target)
-        self.log: list[str] = []
         self.live: dict[int, int] = {}
         self.events: list[dict[str, Any]] | None = None
 
@@ -240,7 +239,7 @@ class LostFrees(Api):
 class NoTrace(Api):
     """The exported file holds no events."""
 
-    def spoiled(self, found: Profile, log: list[str]) -> Profile:
+    def spoiled(self, found: Profile) -> Profile:
         return dataclasses.replace(found, trace={"traceEvents": []})
 
 
@@ -254,7 +253,7 @@ class NegativeDurations(Api):
 class TraceWithoutDevice(Api):
     """The exported file has the host alone."""
 
-    def spoiled(self, found: Profile, log: list[str]) -> Profile:
+    def spoiled(self, found: Profile) -> Profile:
         host = {"ph": "X", "name": "aten::mm", "ts": 0, "dur": 1}
         return dataclasses.replace(found, trace={"traceEvents": [host]})
 
@@ -266,7 +265,7 @@ class NeverStops(Api):
         super().__init__(target)
         self.before: list[Profile] = []
 
-    def spoiled(self, found: Profile, log: list[str]) -> Profile:
+    def spoiled(self, found: Profile) -> Profile:
         self.before.append(found)
         return dataclasses.replace(
             found,
@@ -289,8 +288,6 @@ class DeadAfterFork(Api):
     """A profile in which a child was forked has lost its later rows."""
 
     def profile(self, work: Callable[[], object]) -> Profile:
-        import os
-
         before, forked = os.fork, []
 
         def fork() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,8 +18,6 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built libhlml.so, beside a copy of the package."""
-    import shutil
-
     copy = tmp_path_factory.mktemp("tools") / "tools"
     shutil.copytree(TOOLS, copy, ignore=shutil.ignore_patterns("*.so", "build", "*.egg-info"))
     build = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]

@@ -3,7 +3,8 @@
 Beside the flags of the public contract the reference device has its own:
 ``HPU_REFERENCE_QUEUE_ALL=MICROSECONDS[,SEED]`` sends every operator through its stream's queue, behind a
 pause of up to that time; ``HPU_REFERENCE_RECORD_LINES=1`` makes errors of queued work name the program's
-line; ``HPU_REFERENCE_LAZY_SEED`` seeds the random flushes of lazy mode 3;
+line; ``HPU_REFERENCE_LAZY_SEED`` seeds the random flushes of lazy mode 3; ``HPU_REFERENCE_LAZY_STRICT=1``,
+which the core reads itself, makes lazy mode refuse CPU tensors and CPU generators;
 ``HPU_REFERENCE_STREAM_ORDER=events``, which the core reads itself, orders streams by events alone, and names
 missing waits; ``HPU_REFERENCE_POISON=1`` fills fresh and freed memory with 0xFF.
 """
