@@ -25,6 +25,7 @@ TOOLS = (
     "torchao",
     "habana-pyhlml",
     "torch-tb-profiler",
+    "tlparse",
 )
 FOLDER = ROOT / ".nox" / "coverage"
 OUTPUT = ROOT / "coverage-out"

@@ -15,6 +15,8 @@ void bind_engine(pybind11::module& m);
 void bind_memory_history(pybind11::module& m);
 // Binds recordings of what the device does.
 void bind_traces(pybind11::module& m);
+// Binds the log.
+void bind_log(pybind11::module& m);
 // Binds the process group "hccl".
 void bind_distributed(pybind11::module& m);
 

@@ -129,6 +129,7 @@ PYBIND11_MODULE(_C, m) {
   bindings::bind_static_programs(m);
   bindings::bind_distributed(m);
   bindings::bind_traces(m);
+  bindings::bind_log(m);
   bindings::bind_memory_history(m);
   m.def("host_view", &debug_host_view, "A CPU tensor over the same bytes; for debugging.");
   m.def("kernel_table", [] {

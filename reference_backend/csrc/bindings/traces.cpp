@@ -38,7 +38,7 @@ void bind_traces(py::module& m) {
   py::class_<runtime::TraceRecording>(m, "TraceRecording", "Records what the device does, until end().")
       .def(py::init<>(), py::call_guard<py::gil_scoped_release>())
       .def("end", &end);
-  m.def("is_tracing", [] { return runtime::is_tracing(); });
+  m.def("is_tracing", &runtime::is_recording, "Say whether anybody records.");
   m.def("set_trace_limit", &runtime::set_trace_limit);
   m.def("trace_limit", &runtime::trace_limit);
 }

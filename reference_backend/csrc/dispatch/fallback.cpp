@@ -4,7 +4,6 @@
 #include <torch/library.h>
 
 #include <cstdlib>
-#include <iostream>
 #include <mutex>
 #include <set>
 #include <sstream>
@@ -12,6 +11,7 @@
 #include "kernels/host_call.h"
 #include "runtime/capture_scope.h"
 #include "runtime/device.h"
+#include "runtime/log.h"
 #include "runtime/notices.h"
 
 namespace hpu_reference::dispatch {
@@ -46,18 +46,6 @@ Policy& policy() {
   return value;
 }
 
-// True if fallbacks are logged: bit 0x80 of the module mask, and any bit but "fatal" of the type mask if it
-// is set.
-bool is_logged() {
-  static const bool on = [] {
-    const char* modules = std::getenv("PT_HPU_LOG_MOD_MASK");
-    const char* types = std::getenv("PT_HPU_LOG_TYPE_MASK");
-    return modules != nullptr && (std::strtoul(modules, nullptr, 0) & 0x80U) != 0 &&
-           (types == nullptr || (std::strtoul(types, nullptr, 0) & ~1UL) != 0);
-  }();
-  return on;
-}
-
 std::string short_name(const c10::OperatorHandle& op) {
   const std::string& name = op.operator_name().name;
   return name.rfind("aten::", 0) == 0 ? name.substr(6) : name;
@@ -71,8 +59,7 @@ void log_fallback(const std::string& name, const c10::FunctionSchema& schema, co
       line << ' ' << schema.arguments()[i].name() << '=' << arguments[i].toTensor().toString();
     }
   }
-  line << '\n';
-  std::cerr << line.str();
+  runtime::write_log(runtime::LogModule::Fallback, runtime::LogLevel::Debug, line.str());
 }
 
 struct Moved {
@@ -171,7 +158,7 @@ void run_fallback(const kernels::OperatorPlan& plan,
   count(op, name);
   runtime::publish("CPU_FALLBACK", {{"op_name", op.operator_name().name}});
   const std::size_t first = stack->size() - plan.arguments;
-  if (is_logged()) {
+  if (runtime::is_logged(runtime::LogModule::Fallback, runtime::LogLevel::Debug)) {
     log_fallback(name, op.schema(), &(*stack)[first]);
   }
   MovedList moved;

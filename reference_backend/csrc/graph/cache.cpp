@@ -7,6 +7,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "runtime/log.h"
 #include "runtime/notices.h"
 
 namespace hpu_reference::graph {
@@ -59,6 +60,7 @@ void count_hit(const std::string& name) {
     const std::lock_guard<std::mutex> lock(cache().mutex);
     cache().statistics.hits++;
   }
+  runtime::log(runtime::LogModule::RecipeStats, runtime::LogLevel::Trace, name, ": found in the cache");
   runtime::publish("CACHE_HIT", {{"recipe_id", name}});
 }
 
@@ -67,6 +69,7 @@ void count_miss(const std::string& name) {
     const std::lock_guard<std::mutex> lock(cache().mutex);
     cache().statistics.misses++;
   }
+  runtime::log(runtime::LogModule::RecipeStats, runtime::LogLevel::Debug, name, ": not in the cache");
   runtime::publish("CACHE_MISS", {{"recipe_id", name}});
 }
 
@@ -76,6 +79,8 @@ void count_compilation(const std::string& name, std::int64_t microseconds) {
     cache().statistics.compilations++;
     cache().statistics.compile_microseconds += microseconds;
   }
+  runtime::log(
+      runtime::LogModule::RecipeStats, runtime::LogLevel::Info, name, ": compiled in ", microseconds, " us");
   runtime::publish("GRAPH_COMPILATION", {{"duration", std::to_string(microseconds)}, {"recipe", name}});
 }
 

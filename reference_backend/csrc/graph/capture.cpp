@@ -12,6 +12,7 @@
 #include "runtime/device.h"
 #include "runtime/fork.h"
 #include "runtime/host_access.h"
+#include "runtime/log.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 
@@ -45,7 +46,7 @@ void launch(const std::shared_ptr<Recipe>& recipe,
   const c10::StreamId stream = runtime::current_stream_id();
   runtime::flush_recorded();
   const bool pipeline = runtime::is_pipeline_enabled() && !runtime::is_sync_debug_mode();
-  engine::counters().launched.fetch_add(1, std::memory_order_relaxed);
+  count_launch();
   // Beside work of other streams it runs in a queue: a recipe that runs here must not wait, which a shortage
   // of memory would ask for, since that work may be a launch of the same recipe.
   if (pipeline && (asynchronous || runtime::is_queue_all() || runtime::has_pending_work())) {
@@ -74,6 +75,10 @@ void Capture::begin(bool dry_run, bool this_thread) {
   const auto recording = std::make_shared<Recording>(dry_run, this_thread);
   runtime::begin_capture(recording);
   reset();
+  runtime::log(runtime::LogModule::HpuGraph,
+               runtime::LogLevel::Info,
+               "a capture begins on stream ",
+               runtime::current_stream_id());
   const Lock lock(mutex_);
   contents_.state = State::Capturing;
   contents_.stream = runtime::current_stream_id();
@@ -105,6 +110,11 @@ void Capture::end() {
                 "a storage with values was resized during hpu graph capturing, which a replay cannot repeat; "
                 "move resize_() out of the capture");
   }
+  runtime::log(runtime::LogModule::HpuGraph,
+               runtime::LogLevel::Info,
+               "captured ",
+               recorded.calls.size(),
+               " operators");
   const Lock lock(mutex_);
   if (contents_.state == State::Capturing) {  // no other thread has reset it meanwhile
     contents_.recorded = std::move(recorded);

@@ -9,6 +9,7 @@
 #include "engine/call.h"
 #include "engine/engine.h"
 #include "memory/allocator.h"
+#include "runtime/log.h"
 #include "runtime/queue.h"
 
 namespace hpu_reference::graph {
@@ -54,7 +55,8 @@ void LazyLauncher::dump(const Graph& graph, const std::string& name) const {
     std::ofstream file(path);
     file << contents;
     if (!file.flush()) {
-      TORCH_WARN("cannot write the graph to ", path, "; give PT_HPU_GRAPH_DUMP_PREFIX a folder to write to");
+      TORCH_WARN_ONCE(
+          "cannot write the graph to ", path, "; give PT_HPU_GRAPH_DUMP_PREFIX a folder to write to");
     }
   };
   if (dumps.text) {
@@ -73,10 +75,19 @@ void LazyLauncher::launch(Graph&& graph,
                           std::uint64_t removals,
                           const memory::Footprint& footprint,
                           c10::StreamId stream) {
-  engine::counters().launched.fetch_add(1, std::memory_order_relaxed);
+  count_launch();
   const bool whole = not_run == graph.calls.size();
   const bool first = entry->launches++ == 0;
   const auto start = std::chrono::steady_clock::now();
+  runtime::log(runtime::LogModule::Lazy,
+               runtime::LogLevel::Debug,
+               entry->name,
+               ": ",
+               graph.calls.size(),
+               " operators, launch ",
+               entry->launches,
+               ", stream ",
+               stream);
   if (first) {
     count_miss(entry->name);
   } else {
@@ -134,8 +145,15 @@ void LazyLauncher::launch_known(Followed&& followed,
                                 const std::vector<Buffer>& buffers,
                                 const memory::Footprint& footprint,
                                 c10::StreamId stream) {
-  engine::counters().launched.fetch_add(1, std::memory_order_relaxed);
+  count_launch();
   followed.entry->launches++;
+  runtime::log(runtime::LogModule::Lazy,
+               runtime::LogLevel::Debug,
+               followed.entry->name,
+               ": known, launch ",
+               followed.entry->launches,
+               ", stream ",
+               stream);
   count_hit(followed.entry->name);
   Launch given;
   given.addresses.reserve(buffers.size());

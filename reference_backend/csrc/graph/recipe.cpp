@@ -5,14 +5,33 @@
 #include <cstring>
 
 #include "engine/call.h"
+#include "engine/engine.h"
 #include "graph/fused_program.h"
 #include "graph/passes.h"
 #include "kernels/operator_plan.h"
 #include "memory/allocator.h"
 #include "runtime/generator.h"
+#include "runtime/log.h"
 #include "runtime/trace.h"
 
 namespace hpu_reference::graph {
+
+void count_launch() {
+  engine::counters().launched.fetch_add(1, std::memory_order_relaxed);
+  if (runtime::is_logged(runtime::LogModule::MemLog, runtime::LogLevel::Info)) {
+    const memory::PoolStatistics stats = memory::pool().statistics();
+    runtime::log(runtime::LogModule::MemLog,
+                 runtime::LogLevel::Info,
+                 "at a launch: ",
+                 stats.in_use,
+                 " bytes in use, at most ",
+                 stats.max_in_use,
+                 ", limit ",
+                 stats.limit,
+                 ", largest free range ",
+                 stats.largest_free);
+  }
+}
 
 Recipe::Recipe(Graph&& graph, bool constants) : graph_(std::move(graph)), constants_(constants) {
   std::size_t lifted = 0;

@@ -25,6 +25,9 @@ struct Launch {
   c10::Storage workspace;              // on the device, of workspace_bytes; may be empty if that is 0
 };
 
+// Counts a launch of a graph, and logs the memory in use if that is asked for.
+void count_launch();
+
 // A compiled graph. It runs once at a time; a second run waits.
 class Recipe {
  public:

@@ -17,6 +17,7 @@
 #include "runtime/device.h"
 #include "runtime/fork.h"
 #include "runtime/host_access.h"
+#include "runtime/log.h"
 #include "runtime/notices.h"
 #include "runtime/order_clock.h"
 #include "runtime/queue.h"
@@ -218,6 +219,13 @@ Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
     block = pool().allocate(size, runtime::current_stream_id(), scratch, in_order);
   }
   const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+  runtime::log(runtime::LogModule::DevMem,
+               runtime::LogLevel::Info,
+               "memory was short of ",
+               size,
+               " bytes; waiting for queued work took ",
+               elapsed.count(),
+               block == nullptr ? " ms and found none" : " ms and found them");
   runtime::publish(
       "MEMORY_DEFRAGMENTATION",
       {{"success", block == nullptr ? "false" : "true"}, {"milliseconds", std::to_string(elapsed.count())}});

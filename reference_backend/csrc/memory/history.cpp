@@ -9,6 +9,7 @@
 
 #include "memory/allocator.h"
 #include "memory/detour.h"
+#include "runtime/log.h"
 #include "runtime/queue.h"
 
 namespace hpu_reference::memory {
@@ -92,6 +93,25 @@ void record(HistoryEvent::Action action, const Block* block) {
   }
 }
 
+void log_event(HistoryEvent::Action action, const Block* block) {
+  using runtime::LogLevel;
+  using runtime::LogModule;
+  const bool allocates = action == HistoryEvent::Action::Allocate;
+  runtime::log(LogModule::DevMem,
+               LogLevel::Debug,
+               allocates ? "allocated " : "freed ",
+               block->size,
+               " bytes at ",
+               static_cast<const void*>(block->device),
+               ", stream ",
+               block->stream);
+  if (runtime::is_logged(LogModule::MemLog, LogLevel::Debug)) {
+    const PoolStatistics stats = pool().statistics();
+    const std::int64_t freed = allocates ? 0 : static_cast<std::int64_t>(block->size);
+    runtime::log(LogModule::MemLog, LogLevel::Debug, stats.in_use - freed, " bytes in use");
+  }
+}
+
 }  // namespace
 
 void set_history(const HistorySettings& wanted, bool clear) {
@@ -115,6 +135,15 @@ void set_history(const HistorySettings& wanted, bool clear) {
 
 void count_profilers(int change) {
   g_observers.fetch_add(change);
+}
+
+void log_memory_as_set() {
+  static std::atomic<bool> counted{false};
+  const bool wanted = runtime::is_logged(runtime::LogModule::DevMem, runtime::LogLevel::Debug) ||
+                      runtime::is_logged(runtime::LogModule::MemLog, runtime::LogLevel::Debug);
+  if (counted.exchange(wanted) != wanted) {
+    g_observers.fetch_add(wanted ? 1 : -1);
+  }
 }
 
 bool has_history() {
@@ -160,6 +189,7 @@ void set_out_of_memory_observer(OutOfMemoryObserver observer) {
 }
 
 void observe(HistoryEvent::Action action, const Block* block) {
+  log_event(action, block);
   if (g_history.load(std::memory_order_relaxed)) {
     record(action, block);
   }
@@ -179,6 +209,16 @@ void observe(HistoryEvent::Action action, const Block* block) {
 void note_out_of_memory(std::size_t bytes) {
   const PoolStatistics stats = pool().statistics();
   const auto wanted = static_cast<std::int64_t>(bytes);
+  runtime::log(runtime::LogModule::DevMem,
+               runtime::LogLevel::Error,
+               "no memory for ",
+               bytes,
+               " bytes: ",
+               stats.in_use,
+               " in use of a limit of ",
+               stats.limit,
+               ", the largest free range has ",
+               stats.largest_free);
   if (c10::memoryProfilingEnabled()) {
     c10::reportOutOfMemoryToProfiler(wanted,
                                      static_cast<std::size_t>(stats.in_use),

@@ -76,6 +76,9 @@ void set_out_of_memory_observer(OutOfMemoryObserver observer);
 // for each allocation.
 void count_profilers(int change);
 
+// Follows the settings of the log, after they have changed.
+void log_memory_as_set();
+
 // Not 0 while anybody wants to know of allocations.
 extern std::atomic<int> g_observers;
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 
+#include "runtime/log.h"
 #include "torch_release.h"
 
 namespace hpu_reference::memory {
@@ -42,6 +43,8 @@ class PinnedAllocator final : public HostAllocator {
       return {nullptr, c10::Device(c10::DeviceType::CPU)};
     }
     void* pointer = c10::alloc_cpu(size);
+    runtime::log(
+        runtime::LogModule::Pinned, runtime::LogLevel::Debug, "pinned ", size, " bytes at ", pointer);
     std::lock_guard<std::mutex> lock(g_mutex);
     g_ranges.emplace(static_cast<const char*>(pointer), size);
     g_bytes += static_cast<std::int64_t>(size);

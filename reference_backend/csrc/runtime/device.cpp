@@ -8,6 +8,7 @@
 #include <string>
 
 #include "runtime/fork.h"
+#include "runtime/log.h"
 
 namespace hpu_reference::runtime {
 
@@ -57,7 +58,7 @@ void acquire_slow() {
   if (is_forked_child()) {
     throw_forked();
   }
-  std::lock_guard<std::mutex> lock(g_mutex);
+  std::unique_lock<std::mutex> lock(g_mutex);
   if (g_acquired) {
     return;
   }
@@ -68,6 +69,8 @@ void acquire_slow() {
   watch_forks();
   g_acquired = true;
   g_ready = true;
+  lock.unlock();
+  log(LogModule::Device, LogLevel::Info, "the device is acquired");
 }
 
 bool is_initialized() {

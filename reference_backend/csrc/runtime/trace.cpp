@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -12,12 +13,13 @@
 #include <utility>
 
 #include "runtime/lock_order.h"
+#include "runtime/log.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 
 namespace hpu_reference::runtime {
 
-std::atomic<bool> g_tracing{false};
+std::atomic<std::uint8_t> g_rows_wanted{0};
 std::atomic<int> g_profiles{0};
 
 namespace {
@@ -64,9 +66,56 @@ struct Correlation {
 };
 thread_local std::vector<Correlation> tls_correlations;
 
+// The module and level at which rows of a kind are logged.
+std::pair<LogModule, LogLevel> place_in_log(TraceKind kind) {
+  switch (kind) {
+    case TraceKind::Recipe:
+      return {LogModule::SynHelper, LogLevel::Debug};
+    case TraceKind::Copy:
+      return {LogModule::Bridge, LogLevel::Trace};
+    case TraceKind::Collective:
+      return {LogModule::Distributed, LogLevel::Debug};
+    case TraceKind::Event:
+    case TraceKind::Wait:
+      return {LogModule::Device, LogLevel::Trace};
+    case TraceKind::None:
+    case TraceKind::Kernel:
+      break;
+  }
+  return {LogModule::Kernel, LogLevel::Trace};
+}
+
+// Converts ticks of the rows' clock to microseconds: its rate against a clock of known unit, since the start.
+double microseconds(std::uint64_t ticks) {
+  using Clock = std::chrono::steady_clock;
+  static const std::uint64_t first_tick = trace_clock();
+  static const Clock::time_point first = Clock::now();
+  const auto passed = static_cast<double>(trace_clock() - first_tick);
+  const std::chrono::duration<double, std::micro> time = Clock::now() - first;
+  return passed > 0 ? static_cast<double>(ticks) * time.count() / passed : 0;
+}
+
+void log_row(TraceKind kind, const std::string& name, int queue, std::uint64_t ticks, std::int64_t bytes) {
+  const auto [module, level] = place_in_log(kind);
+  if (!is_logged(module, level)) {
+    return;
+  }
+  std::string text = c10::str(name, ": stream ", queue);
+  if (ticks != 0) {
+    text += c10::str(", ", static_cast<std::int64_t>(microseconds(ticks)), " us");
+  }
+  if (bytes > 0) {
+    text += c10::str(", ", bytes, " bytes");
+  }
+  write_log(module, level, text);
+}
+
 void keep(TraceKind kind, const std::string& name, int queue, std::uint64_t start, std::int64_t bytes) {
   const std::uint64_t end = trace_clock();
   const std::uint64_t correlation = current_correlation();
+  if ((g_rows_wanted.load(std::memory_order_relaxed) & kLogged) != 0) {
+    log_row(kind, name, queue, start == 0 ? 0 : end - std::min(start, end), bytes);
+  }
   Recorder& self = recorder();
   const std::lock_guard lock(self.mutex);
   if (self.recordings == 0) {
@@ -87,7 +136,7 @@ void keep(TraceKind kind, const std::string& name, int queue, std::uint64_t star
 // changing the rows, so nothing of them is looked at.
 void forget_traces() {
   Recorder& self = recorder();
-  g_tracing = false;
+  g_rows_wanted &= kLogged;
   g_profiles = 0;
   new (&self.mutex) RankedMutex<LockRank::Leaf>();
   new (&self.rows) std::deque<Kept>();
@@ -140,7 +189,7 @@ TraceRecording::TraceRecording() : state_(new State()) {
     self.began = trace_clock();
     g_epoch++;
   }
-  g_tracing = true;
+  g_rows_wanted |= kRecorded;
 }
 
 TraceRecording::~TraceRecording() {
@@ -166,7 +215,7 @@ Trace TraceRecording::end() {
     trace.dropped = self.dropped - state->dropped;
     names = self.names;
     if (--self.recordings == 0) {
-      g_tracing = false;
+      g_rows_wanted &= static_cast<std::uint8_t>(~kRecorded);
       released.swap(self.rows);
       self.names = std::make_shared<Names>();
       self.dropped = 0;
@@ -180,6 +229,25 @@ Trace TraceRecording::end() {
         {row.kind, row.queue, time_of(row.start), time_of(row.end), row.correlation, row.bytes, *row.name});
   }
   return trace;
+}
+
+void log_rows_as_set() {
+  microseconds(0);  // starts its clock
+  bool wanted = false;
+  for (const TraceKind kind : {TraceKind::Kernel,
+                               TraceKind::Recipe,
+                               TraceKind::Copy,
+                               TraceKind::Collective,
+                               TraceKind::Event,
+                               TraceKind::Wait}) {
+    const auto [module, level] = place_in_log(kind);
+    wanted = wanted || is_logged(module, level);
+  }
+  if (wanted) {
+    g_rows_wanted |= kLogged;
+  } else {
+    g_rows_wanted &= static_cast<std::uint8_t>(~kLogged);
+  }
 }
 
 void set_trace_limit(std::int64_t rows) {

@@ -1,5 +1,5 @@
 // What the device did, and when: one row for each kernel, recipe, copy, collective, event and wait, while
-// anybody records. Off, it costs the reading of one flag.
+// anybody records, or the log lets them through. Off, it costs the reading of one flag.
 #pragma once
 
 #include <c10/macros/Macros.h>
@@ -34,12 +34,23 @@ struct Trace {
   std::int64_t dropped = 0;    // rows beyond the limit
 };
 
-extern std::atomic<bool> g_tracing;
+// Who wants rows: kRecorded while anybody records, kLogged while a module of the log lets them through.
+inline constexpr std::uint8_t kRecorded = 1;
+inline constexpr std::uint8_t kLogged = 2;
+extern std::atomic<std::uint8_t> g_rows_wanted;
+
+// True while anybody wants rows.
+inline bool is_tracing() {
+  return C10_UNLIKELY(g_rows_wanted.load(std::memory_order_relaxed) != 0);
+}
 
 // True while anybody records.
-inline bool is_tracing() {
-  return C10_UNLIKELY(g_tracing.load(std::memory_order_relaxed));
+inline bool is_recording() {
+  return (g_rows_wanted.load(std::memory_order_relaxed) & kRecorded) != 0;
 }
+
+// Follows the settings of the log, after they have changed.
+void log_rows_as_set();
 
 // Storage of is_profiled(): the open profiles of torch's that cover the device.
 extern std::atomic<int> g_profiles;

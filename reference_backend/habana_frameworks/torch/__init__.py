@@ -18,7 +18,7 @@ from habana_frameworks import autoload_switch as _autoload_switch
 import torch as _torch
 
 from . import _loader
-from .internal import bridge_config, engine, exit
+from .internal import bridge_config, engine, exit, logs
 from .internal.operators import registration as _operators
 from .internal.patches import gpu_migration, quantized_decomposed, torchvision_ops
 from .internal.settings import compile_threads as _compile_threads
@@ -30,6 +30,7 @@ bridge_config.check_environment()
 _loader.refuse_real_bridge(_namespace.__path__)
 _compile_threads.refuse_workers()
 _C = _loader.load_core(_torch)
+logs.start(_C)
 engine.start(_C, _lazy_mode)
 
 from . import activity_profiler, core, distributed, dynamo, hpu, utils  # noqa: E402

@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 
 import habana_frameworks.torch  # noqa: F401  # the core must be there
 import pytest
 from habana_frameworks import autoload
 
 IS_LOADED = "import torch; print(hasattr(torch, 'hpu'))"
-
-
-@pytest.fixture
-def installed(tmp_path: Path) -> dict[str, object]:
-    """Arguments for `run_python` that make the entry point visible, without an installation."""
-    metadata = tmp_path / "front_test-0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: front-test\nVersion: 0\n")
-    (metadata / "entry_points.txt").write_text(
-        "[torch.backends]\ndevice_backend = habana_frameworks.autoload:__autoload\n"
-    )
-    return {"path": (tmp_path,), "TORCH_DEVICE_BACKEND_AUTOLOAD": "1"}
 
 
 @pytest.mark.parametrize(

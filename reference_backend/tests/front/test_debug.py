@@ -6,6 +6,8 @@ import logging
 
 import pytest
 import torch
+from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal import logs
 from habana_frameworks.torch.utils import debug
 
 
@@ -31,15 +33,15 @@ def test_another_level_is_one_sentence(level: int | str) -> None:
 
 
 def test_a_log_is_let_through_from_a_level_on() -> None:
-    channel = logging.getLogger("habana_frameworks.torch.dynamo")
-    before = channel.level
     try:
         debug.logger.enable_logging("PT_COMPILE", "info")
         assert debug.logger.Logger("PT_COMPILE").is_enabled_for(logging.INFO)
+        assert _C.is_logged("PT_COMPILE", 2) and not _C.is_logged("PT_COMPILE", 1)
         debug.logger.enable_logging("PT_COMPILE", 6)
         assert not debug.logger.Logger("PT_COMPILE").is_enabled_for(logging.CRITICAL)
+        assert not _C.is_logged("PT_COMPILE", 5)
     finally:
-        channel.setLevel(before)
+        logs.start(_C)
 
 
 def test_cleanup_keeps_tensors_and_drops_the_rest() -> None:

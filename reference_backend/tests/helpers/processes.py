@@ -14,10 +14,10 @@ import threading
 from pathlib import Path
 
 #: Variables that only the device reads, when it is loaded: a fork of a process with torch may get them late.
-_OF_THE_DEVICE = ("PT_", "HABANA_", "HLS_", "HPU_", "GRAPH_")
+_OF_THE_DEVICE = ("PT_", "HABANA_", "HLS_", "HPU_", "GRAPH_", "LOG_LEVEL_", "ENABLE_CONSOLE")
 
 #: Variables that would change how the device loads, runs or writes files.
-_CHANGING = ("PT_", "HABANA_", "HLS_", "HPU_", "TORCH", "OMPI_", "GRAPH_")
+_CHANGING = (*_OF_THE_DEVICE, "TORCH", "OMPI_")
 
 
 def clean_environment(path: tuple[object, ...] = ()) -> dict[str, str]:
@@ -60,7 +60,8 @@ def run_code(
         subprocess.TimeoutExpired: it took longer.
     """
     command = [sys.executable, *options, "-c", code, *arguments]
-    variables = clean_environment(path) | environment
+    # The log of a test goes to its own folder.
+    variables = clean_environment(path) | {"HABANA_LOGS": str(cwd)} | environment
     if not path and may_fork(code, options, environment):
         return _forked(command, code, arguments, variables, cwd, bool(options), timeout)
     return subprocess.run(command, env=variables, cwd=cwd, capture_output=True, text=True, timeout=timeout)

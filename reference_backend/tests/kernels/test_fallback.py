@@ -64,9 +64,9 @@ def test_declared_fallback_logs_as_documented(python):
         "print(b.tolist(), a.tolist(), habana_frameworks.torch._C.fallback_counts())"
     )
     done = python(script, HPU_REFERENCE_FALLBACK_OPS="tril,lgamma_", PT_HPU_LOG_MOD_MASK="0x80")
-    assert done.stderr.splitlines() == [
-        "CPU fallback tril : self=HPUHalfType",
-        "CPU fallback lgamma_ : self=HPUFloatType",
+    assert [line.partition("] CPU ")[2] for line in done.stderr.splitlines() if "CPU fallback" in line] == [
+        "fallback tril : self=HPUHalfType",
+        "fallback lgamma_ : self=HPUFloatType",
     ]
     assert (
         done.stdout.strip()

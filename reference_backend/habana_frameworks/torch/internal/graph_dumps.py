@@ -26,6 +26,8 @@ from typing import Any
 from .settings import bridge_config, environment
 
 _SUFFIXES = {"text": ".txt", "dot": ".dot"}
+#: The first file that could not be written, of which a warning has been given.
+_refused: list[OSError] = []
 
 
 def requested_forms(kind: str) -> tuple[str, ...]:
@@ -51,12 +53,13 @@ def dump_if_requested(graph: Any, name: str, kind: str = "eager") -> list[Path]:
         kind: see `requested_forms`.
 
     Returns:
-        The files; none if no form is requested.
-
-    Raises:
-        OSError: the folder or a file cannot be written.
+        The files; none if no form is requested, or none can be written, of which one warning speaks.
     """
-    return _write(graph, name, requested_forms(kind))
+    try:
+        return _write(graph, name, requested_forms(kind))
+    except OSError as error:
+        _warn_once(error)
+        return []
 
 
 def dump_lazy_graphs(core: ModuleType) -> None:
@@ -65,7 +68,11 @@ def dump_lazy_graphs(core: ModuleType) -> None:
     if not forms:
         return
     folder = Path(str(bridge_config.value_of("PT_HPU_GRAPH_DUMP_PREFIX")))
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _warn_once(error)
+        return
     core.lazy_dump(str(folder), "text" in forms, "dot" in forms)
 
     def draw() -> None:
@@ -78,6 +85,18 @@ def dump_lazy_graphs(core: ModuleType) -> None:
 def dump_graph(graph: Any, name: str) -> list[Path]:
     """Write a graph as text and as DOT, regardless of the environment. Returns the files."""
     return _write(graph, name, tuple(_SUFFIXES))
+
+
+def _warn_once(error: OSError) -> None:
+    if _refused:
+        return
+    _refused.append(error)
+    warnings.warn(
+        f"graphs cannot be written ({error}); the program goes on without: give PT_HPU_GRAPH_DUMP_PREFIX a "
+        "folder that can be written to",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 def _write(graph: Any, name: str, forms: Iterable[str]) -> list[Path]:

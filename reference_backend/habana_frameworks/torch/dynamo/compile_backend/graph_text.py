@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from habana_frameworks.torch.internal import graph_dumps
+from habana_frameworks.torch.internal import graph_dumps, logs
 
 from torch._ops import OpOverload
 from torch.fx import Graph, GraphModule, Node
@@ -16,7 +16,8 @@ from .log import logger
 
 
 def log_graph(partition: Partition) -> None:
-    """Log the graph of a cluster, at level DEBUG."""
+    """Log the graph of a cluster, at level DEBUG, and where torch's own settings ask for recipes."""
+    logs.log_recipe(partition.name, lambda: text_of(partition))
     if logger.is_enabled_for(logging.DEBUG):
         logger.debug("####PyTorch-generated JIT IR graph of %s:\n%s", partition.name, text_of(partition))
 

@@ -1,7 +1,7 @@
 """The log of the compile backend: lines that start with ``[PT_COMPILE] ``, which tests can also collect.
 
-Lines go to Python's ``logging`` under ``habana_frameworks.torch.dynamo``; the program chooses which of them
-it prints.
+Lines go to Python's ``logging`` under ``habana_frameworks.torch.dynamo``: the program chooses which of them
+it prints, by ``logging``, ``LOG_LEVEL_PT_COMPILE`` or ``TORCH_LOGS="+hpu_backend"``.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import functools
 import logging
 
+from habana_frameworks.torch.internal.logs import COMPILE_LINES
+
 TRACE = 5
 
-_channel = logging.getLogger("habana_frameworks.torch.dynamo")
+_channel = logging.getLogger(COMPILE_LINES)
 
 
 class Logger:

@@ -81,6 +81,17 @@ OBEYED: dict[str, Flag] = {
         "bool", True, False, "with a profile of hardware: a value of the host that does not fit is an error"
     ),
     "PT_HPU_POOL_MEM_ACQUIRE_PERC": Flag("u32", 100, False, "percentage of memory that tensors may use"),
+    "PT_ENABLE_SYNLAUNCH_TIME_CAPTURE": Flag(
+        "bool", False, False, "log each launch of a recipe and its time"
+    ),
+    "PT_ENABLE_REALTIME_MEMORY_LOGGING": Flag("bool", False, False, "log each allocation and free"),
+    "PT_ENABLE_LIGHTWEIGHT_MEMORY_USAGE_LOGGING": Flag(
+        "bool", False, False, "log the memory in use after each allocation and free"
+    ),
+    "PT_ENABLE_DEFRAGMENTATION_INFO": Flag("bool", False, False, "log waits for memory, and shortages"),
+    "PT_HPU_POOL_LOG_FRAGMENTATION_INFO": Flag("bool", False, False, "log waits for memory, and shortages"),
+    "PT_HPU_MEM_STATS_DUMP": Flag("bool", False, False, "log the memory in use at each launch of a graph"),
+    "PT_LOG_FILE_AMOUNT": Flag("u32", 5, False, "number of files of the log that are kept"),
     "PT_HPU_RECIPE_CACHE_CONFIG": Flag(
         "str", "", False, "recipe cache on disk: path, delete at start, size in MB"
     ),

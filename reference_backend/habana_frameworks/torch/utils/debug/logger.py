@@ -1,26 +1,21 @@
 """Logs of the bridge by name and level.
 
 Levels are the bridge's numbers (0 trace, 1 debug, 2 info, 3 warning, 4 error, 5 critical, 6 off) or names.
-Lines go to Python's `logging` under ``habana_frameworks.torch``.
+Lines go to the log (``LOG_LEVEL_PT_...``), and to Python's `logging` under ``habana_frameworks.torch``.
 """
 
 from __future__ import annotations
 
 import logging
 
-from habana_frameworks.torch.dynamo.debug_utils.logger import TRACE, Logger
+from habana_frameworks.torch.dynamo.debug_utils.logger import Logger
+from habana_frameworks.torch.internal import logs
+from habana_frameworks.torch.internal.settings.log_settings import LEVELS
 
 __all__ = ["Logger", "enable_logging", "get_log_level"]
 
-_LEVELS = {
-    "trace": TRACE,
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warning": logging.WARNING,
-    "error": logging.ERROR,
-    "critical": logging.CRITICAL,
-    "off": logging.CRITICAL + 1,
-}
+#: Levels of Python's `logging`, in the order of `LEVELS`.
+_NUMBERS = (*logs.PYTHON_LEVELS, logging.CRITICAL + 1)
 
 
 def get_log_level(level: int | str) -> int:
@@ -29,22 +24,23 @@ def get_log_level(level: int | str) -> int:
     Raises:
         ValueError: the bridge has no such level.
     """
-    names = list(_LEVELS)
     name = str(level).lower()
-    if name.isdigit() and int(name) < len(names):
-        name = names[int(name)]
-    if name not in _LEVELS:
-        raise ValueError(f"{level!r} is not a level of a log: use 0 to 6, or one of {', '.join(names)}")
-    return _LEVELS[name]
+    if name.isdigit() and int(name) < len(LEVELS):
+        name = LEVELS[int(name)]
+    if name not in LEVELS:
+        raise ValueError(f"{level!r} is not a level of a log: use 0 to 6, or one of {', '.join(LEVELS)}")
+    return _NUMBERS[LEVELS.index(name)]
 
 
 def enable_logging(name: str, level: int | str) -> None:
-    """Let lines of a log of the bridge through from a level on.
+    """Let lines of a part of the bridge through from a level on, into the log and to Python's handlers.
 
     Args:
-        name: the part of the bridge, as in ``PT_COMPILE``, or a name below ``habana_frameworks.torch``.
+        name: a module of the log, as in ``PT_COMPILE`` or ``PT_KERNEL``, or the name of a logger of Python
+            below ``habana_frameworks.torch``.
         level: as in `get_log_level`.
     """
-    parts = {"PT_COMPILE": "dynamo"}
-    channel = logging.getLogger(f"habana_frameworks.torch.{parts.get(name, name)}")
-    channel.setLevel(get_log_level(level))
+    number = get_log_level(level)
+    if logs.set_level(name, number):
+        return
+    logging.getLogger(f"habana_frameworks.torch.{name}").setLevel(number)

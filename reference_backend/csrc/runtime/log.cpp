@@ -1,0 +1,173 @@
+#include "runtime/log.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <new>
+
+#include "runtime/lock_order.h"
+#include "runtime/log_file.h"
+
+namespace hpu_reference::runtime {
+
+std::array<std::atomic<std::uint8_t>, kLogModules> g_log_levels{};
+
+namespace {
+
+constexpr std::array<const char*, kLogModules> kModules = {"PT_DEVICE",
+                                                           "PT_KERNEL",
+                                                           "PT_BRIDGE",
+                                                           "PT_SYNHELPER",
+                                                           "PT_DISTRIBUTED",
+                                                           "PT_LAZY",
+                                                           "PT_PINNED",
+                                                           "PT_FALLBACK",
+                                                           "PT_DEVMEM",
+                                                           "PT_MEMLOG",
+                                                           "PT_RECIPE_STATS",
+                                                           "PT_HPUGRAPH",
+                                                           "PT_COMPILE",
+                                                           "PT_PYTHON"};
+constexpr std::array<const char*, 6> kLevels = {"trace", "debug", "info", "warning", "error", "critical"};
+
+struct Log {
+  RankedMutex<LockRank::Leaf> mutex;
+  LogSettings settings;
+  std::shared_ptr<LogFile> file;
+  std::atomic<bool> complained{false};
+};
+
+// Never destroyed: threads may log during static destruction.
+Log& state() {
+  static auto* value = new Log();
+  return *value;
+}
+
+// Of the launcher's variables the one that the contract puts first.
+std::string rank() {
+  for (const char* name : {"ID", "OMPI_COMM_WORLD_RANK", "RANK"}) {
+    const char* text = std::getenv(name);
+    // Other programs have an ID too; only a number is a rank's.
+    if (text != nullptr && *text != '\0' && std::strspn(text, "0123456789") == std::strlen(text)) {
+      return text;
+    }
+  }
+  return {};
+}
+
+// The file of the process, or null.
+std::shared_ptr<LogFile> file_of(Log& self) {
+  if (self.file == nullptr && !self.settings.folder.empty()) {
+    const std::string folder = rank();
+    self.file = std::make_shared<LogFile>(
+        self.settings.folder + (folder.empty() ? "" : "/" + folder) + "/pytorch_log.txt",
+        self.settings.file_bytes,
+        self.settings.files);
+  }
+  return self.file;
+}
+
+// Another thread of the parent may have held the lock, so nothing of the file is looked at; the child opens
+// its own, of its own rank.
+void forget_file() {
+  Log& self = state();
+  new (&self.mutex) RankedMutex<LockRank::Leaf>();
+  new (&self.file) std::shared_ptr<LogFile>();
+}
+
+std::string prefix(LogModule module, LogLevel level) {
+  std::timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  std::tm parts{};
+  ::localtime_r(&now.tv_sec, &parts);
+  std::array<char, 32> time{};
+  std::strftime(time.data(), time.size(), "%Y-%m-%d %H:%M:%S", &parts);
+  std::array<char, 96> text{};
+  std::snprintf(text.data(),
+                text.size(),
+                "[%s.%06ld][%s][%s][%d:%ld] ",
+                time.data(),
+                now.tv_nsec / 1000,
+                kModules[static_cast<std::size_t>(module)],
+                kLevels[static_cast<std::size_t>(level)],
+                static_cast<int>(::getpid()),
+                static_cast<long>(::syscall(SYS_gettid)));
+  return text.data();
+}
+
+std::string lines_of(LogModule module, LogLevel level, std::string_view text) {
+  const std::string front = prefix(module, level);
+  std::string lines;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.append(front).append(text.substr(begin, end - begin)).push_back('\n');
+    begin = end + 1;
+    if (begin == text.size()) {
+      break;  // a text that ends with a line break has no empty line behind it
+    }
+  }
+  return lines;
+}
+
+void complain_once(Log& self, const std::string& place, int error) {
+  if (error != 0 && !self.complained.exchange(true)) {
+    std::fprintf(
+        stderr,
+        "hpu: the log cannot be written to %s (%s); the program goes on without: set HABANA_LOGS to a "
+        "folder that can be written to\n",
+        place.c_str(),
+        std::strerror(error));
+  }
+}
+
+}  // namespace
+
+const std::array<const char*, kLogModules>& log_modules() {
+  return kModules;
+}
+
+void set_log(const LogSettings& settings) {
+  static std::once_flag watched;
+  std::call_once(watched, [] { pthread_atfork(nullptr, nullptr, &forget_file); });
+  std::shared_ptr<LogFile> before;
+  Log& self = state();
+  const std::lock_guard lock(self.mutex);
+  self.settings = settings;
+  before.swap(self.file);
+  self.complained = false;
+  for (std::size_t i = 0; i < kLogModules; i++) {
+    g_log_levels[i].store(settings.levels[i], std::memory_order_relaxed);
+  }
+}
+
+void write_log(LogModule module, LogLevel level, std::string_view text) {
+  const std::string lines = lines_of(module, level, text);
+  Log& self = state();
+  std::shared_ptr<LogFile> file;
+  bool to_output = false;
+  bool to_errors = false;
+  {
+    const std::lock_guard lock(self.mutex);
+    file = file_of(self);
+    to_output = self.settings.to_output;
+    to_errors = self.settings.to_errors;
+  }
+  if (file != nullptr) {
+    complain_once(self, file->path(), file->append(lines));
+  }
+  if (to_output) {
+    complain_once(self, "the standard output", write_all(STDOUT_FILENO, lines));
+  }
+  if (to_errors) {
+    write_all(STDERR_FILENO, lines);
+  }
+}
+
+}  // namespace hpu_reference::runtime

@@ -1,0 +1,128 @@
+#include "runtime/log_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace hpu_reference::runtime {
+
+// An open file.
+class LogFile::Handle {
+ public:
+  explicit Handle(int file) : file(file) {
+  }
+  ~Handle() {
+    ::close(file);
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  const int file;
+};
+
+namespace {
+
+// Moves an open file behind the standard ones. Returns its new number, or -1.
+int duplicate_above(int file) {
+  const int moved = ::fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int error = errno;
+  ::close(file);
+  errno = error;
+  return moved;
+}
+
+}  // namespace
+
+int write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno != EINTR) {
+      return errno;
+    }
+    text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
+  }
+  return 0;
+}
+
+LogFile::LogFile(std::string path, std::int64_t bytes, int files)
+    : path_(std::move(path)), bytes_(std::max<std::int64_t>(bytes, 1)), files_(std::max(files, 1)) {
+}
+
+std::shared_ptr<LogFile::Handle> LogFile::handle(int& error) {
+  const std::lock_guard lock(mutex_);
+  if (handle_ == nullptr && refused_ == 0) {
+    std::error_code failed;
+    std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), failed);
+    // A pipe without a reader is refused, rather than waited for.
+    int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
+    if (file >= 0 && file <= STDERR_FILENO) {  // a program that has closed these must not write into the log
+      file = duplicate_above(file);
+    }
+    if (file >= 0) {
+      handle_ = std::make_shared<Handle>(file);
+    } else {
+      refused_ = failed ? failed.value() : errno;
+    }
+  }
+  error = refused_;
+  return handle_;
+}
+
+int LogFile::append(std::string_view text) {
+  int error = 0;
+  const std::shared_ptr<Handle> open = handle(error);
+  if (open == nullptr) {
+    return error;
+  }
+  // One call and O_APPEND: lines of several processes do not mix. Without the lock: it may take long.
+  error = write_all(open->file, text);
+  struct stat state{};
+  if (error == 0 && ::fstat(open->file, &state) == 0 && S_ISREG(state.st_mode) && state.st_size >= bytes_) {
+    set_aside(open);
+  }
+  return error;
+}
+
+std::string LogFile::older(int number) const {
+  const std::filesystem::path path(path_);
+  const std::string name = path.stem().string() + "." + std::to_string(number) + path.extension().string();
+  return (path.parent_path() / name).string();
+}
+
+// Renames the files by one number and opens a new one, unless another thread or process has done so.
+void LogFile::set_aside(const std::shared_ptr<Handle>& full) {
+  const std::lock_guard lock(mutex_);
+  if (handle_ != full) {
+    return;
+  }
+  // Another process waits here, then finds that the name has another file.
+  if (::flock(full->file, LOCK_EX | LOCK_NB) != 0) {
+    return;  // the process that has it sets the file aside; the next line sees that
+  }
+  struct stat open{};
+  struct stat named{};
+  const bool current = ::fstat(full->file, &open) == 0 && ::stat(path_.c_str(), &named) == 0 &&
+                       open.st_ino == named.st_ino && open.st_dev == named.st_dev;
+  if (current) {
+    for (int i = files_ - 1; i > 1; i--) {
+      std::rename(older(i - 1).c_str(), older(i).c_str());
+    }
+    if (files_ > 1) {
+      std::rename(path_.c_str(), older(1).c_str());
+    } else {
+      ::unlink(path_.c_str());
+    }
+  }
+  ::flock(full->file, LOCK_UN);
+  handle_ = nullptr;
+}
+
+}  // namespace hpu_reference::runtime

@@ -1,0 +1,169 @@
+"""The environment's settings of the log: which lines it has, and their destination.
+
+    LOG_LEVEL_ALL=N                every module: 0 trace, 1 debug, 2 info, 3 warning, 4 error, 5 critical (the
+                                   default), 6 off, or the word
+    LOG_LEVEL_ALL_PT=N             every module of the bridge; the same modules here
+    LOG_LEVEL_PT_FALLBACK=N        one module; the narrowest variable counts
+    PT_HPU_LOG_MOD_MASK=0x80       modules as bits, as old releases have it: 0x1 device, 0x2 kernels,
+                                   0x4 bridge, 0x8 recipes, 0x10 collectives, 0x20 lazy graphs, 0x40 pinned
+                                   memory, 0x80 fallbacks to the CPU; hexadecimal, with 0x or without
+    PT_HPU_LOG_TYPE_MASK=0xF       1 fatal, 2 warning, 4 trace, 8 debug; all without it
+    HABANA_LOGS                    folder of pytorch_log.txt, ~/.habana_logs by default; ranks have subfolders
+    ENABLE_CONSOLE=true            on the standard output too; lines of a mask are on stderr
+    PT_LOG_FILE_SIZE_MB            from which on the file is set aside (10)
+    PT_LOG_FILE_AMOUNT             number of files kept (5)
+
+Flags that ask for one kind of line let it through whatever its level: see `_FLAGS`.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import environment
+
+#: The words for levels, in order; the number of a level is its place.
+LEVELS = ("trace", "debug", "info", "warning", "error", "critical", "off")
+_DEFAULT = LEVELS.index("critical")
+_ALL_BITS = 0b111111
+
+#: Modules of the bits of ``PT_HPU_LOG_MOD_MASK``, the lowest first.
+_MASK_MODULES = (
+    "PT_DEVICE", "PT_KERNEL", "PT_BRIDGE", "PT_SYNHELPER", "PT_DISTRIBUTED", "PT_LAZY", "PT_PINNED",
+    "PT_FALLBACK",
+)  # fmt: skip
+#: Levels, as bits, of the bits of ``PT_HPU_LOG_TYPE_MASK``, the lowest first.
+_TYPE_LEVELS = (0b100000, 0b011000, 0b000001, 0b000110)
+
+#: Modules of the bridge that have no lines here; their variables are accepted.
+_SILENT = frozenset(
+    {
+        "PT_CONST_SECTION", "PT_CUSTOM", "PT_DYNAMIC_SHAPE", "PT_EAGER", "PT_EXEC_THREAD", "PT_HABHELPER",
+        "PT_HOSTSTAT", "PT_IRGRAPH", "PT_LAYOUTS", "PT_LAZY_EAGER", "PT_PARALLEL_ACC", "PT_PROFILER",
+        "PT_PYTHON_BINDINGS", "PT_REFINEMENT", "PT_STATS", "PT_TEST", "PT_TOWL", "PT_TRACE", "PT_VIEWTABLE",
+    }
+)  # fmt: skip
+
+#: Flags that let lines through: the module, and the lowest level.
+_FLAGS = {
+    "PT_ENABLE_SYNLAUNCH_TIME_CAPTURE": ("PT_SYNHELPER", "debug"),
+    "PT_ENABLE_REALTIME_MEMORY_LOGGING": ("PT_DEVMEM", "debug"),
+    "PT_ENABLE_LIGHTWEIGHT_MEMORY_USAGE_LOGGING": ("PT_MEMLOG", "debug"),
+    "PT_ENABLE_DEFRAGMENTATION_INFO": ("PT_DEVMEM", "info"),
+    "PT_HPU_POOL_LOG_FRAGMENTATION_INFO": ("PT_DEVMEM", "info"),
+    "PT_HPU_MEM_STATS_DUMP": ("PT_MEMLOG", "info"),
+}
+
+
+@dataclass(frozen=True)
+class LogSettings:
+    """What the log has, and its destination.
+
+    Attributes:
+        levels: for each module the levels let through: bit N for `LEVELS[N]`.
+        folder: of the file, without the rank's subfolder.
+        file_bytes: size in bytes from which on a file is set aside.
+        files: number of files kept, at least 1.
+        to_output: lines go to the standard output too.
+        to_errors: lines go to stderr too.
+    """
+
+    levels: Mapping[str, int] = field(default_factory=dict)
+    folder: Path = Path()
+    file_bytes: int = 10 << 20
+    files: int = 5
+    to_output: bool = False
+    to_errors: bool = False
+
+    def lets_through(self, module: str) -> bool:
+        """Say whether lines below critical of a module go anywhere."""
+        return bool(self.levels.get(module, 0) & (_ALL_BITS >> 1))
+
+
+def level_of(variable: str, text: str) -> int:
+    """Number of a level from its number or word.
+
+    Raises:
+        ValueError: it is neither; the message has the variable.
+    """
+    word = text.strip().lower()
+    if word in LEVELS:
+        return LEVELS.index(word)
+    if word.isdigit() and int(word) < len(LEVELS):
+        return int(word)
+    raise ValueError(
+        f"{variable}={text!r} is not a level of a log: use 0 to 6, or one of {', '.join(LEVELS)}"
+    )
+
+
+def read(modules: Sequence[str]) -> LogSettings:
+    """Read the settings from the environment.
+
+    Args:
+        modules: names of the modules that have lines.
+
+    Raises:
+        ValueError: a level, mask, size or switch is not of its kind; the message has the variable.
+    """
+    _warn_of_unknown(modules)
+    levels = {module: _bits_from(_level(module)) for module in modules}
+    for flag, (module, level) in _FLAGS.items():
+        if environment.read(flag, "bool", False):
+            levels[module] |= _bits_from(LEVELS.index(level))
+    mask = _mask("PT_HPU_LOG_MOD_MASK", len(_MASK_MODULES))
+    types = _mask("PT_HPU_LOG_TYPE_MASK", len(_TYPE_LEVELS))
+    let = sum(bits for i, bits in enumerate(_TYPE_LEVELS) if types is None or types >> i & 1)
+    for i, module in enumerate(_MASK_MODULES):
+        if (mask or 0) >> i & 1:
+            levels[module] |= let
+    return LogSettings(
+        levels,
+        Path(os.environ.get("HABANA_LOGS", "") or "~/.habana_logs").expanduser(),
+        int(environment.read("PT_LOG_FILE_SIZE_MB", "u32", 10)) << 20,
+        max(1, int(environment.read("PT_LOG_FILE_AMOUNT", "u32", 5))),
+        bool(environment.read("ENABLE_CONSOLE", "switch", False)),
+        bool(mask),
+    )
+
+
+def _level(module: str) -> int:
+    for variable in (f"LOG_LEVEL_{module}", "LOG_LEVEL_ALL_PT", "LOG_LEVEL_ALL"):
+        text = os.environ.get(variable, "")
+        if text.strip():
+            return level_of(variable, text)
+    return _DEFAULT
+
+
+def _bits_from(level: int) -> int:
+    return _ALL_BITS & ~((1 << level) - 1)
+
+
+def _mask(variable: str, bits: int) -> int | None:
+    text = os.environ.get(variable, "").strip()
+    if not text:
+        return None
+    try:
+        value = int(text, 16)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise ValueError(
+            f"{variable}={text!r} is not a mask: use a hexadecimal number, 0x1 to {(1 << bits) - 1:#x}"
+        )
+    return value
+
+
+def _warn_of_unknown(modules: Sequence[str]) -> None:
+    known = {*modules, *_SILENT}
+    for variable in os.environ:
+        module = variable.removeprefix("LOG_LEVEL_")
+        if variable.startswith("LOG_LEVEL_PT_") and module not in known:
+            warnings.warn(
+                f"{variable} changes nothing: the log has no module {module}; it has {', '.join(modules)}",
+                RuntimeWarning,
+                stacklevel=2,
+            )

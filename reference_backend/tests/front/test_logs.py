@@ -1,0 +1,330 @@
+"""The log: modules, levels, masks, files of ranks, forks, full disks; torch's own log settings."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from habana_frameworks.torch import _C
+from habana_frameworks.torch.internal.settings import log_settings
+
+LINE = re.compile(
+    r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}\]\[(PT_\w+)\]\[(trace|debug|info|warning|error|critical)\]"
+    r"\[\d+:\d+\] (.*)"
+)
+PROGRAM = """\
+x = torch.ones(4, 4, device="hpu")
+y = (x @ x).relu().cpu()
+stream = torch.hpu.Stream()
+with torch.hpu.stream(stream):
+    stream.record_event().synchronize()
+graph = torch.hpu.HPUGraph()
+with torch.hpu.graph(graph):
+    x + 1
+graph.replay()
+torch.hpu.synchronize()
+"""
+
+
+def lines_of(text: str) -> list[tuple[str, str, str]]:
+    """Module, level and text of each line, all of which have the one form."""
+    found = [LINE.fullmatch(line) for line in text.splitlines()]
+    assert all(found), text
+    return [match.groups() for match in found if match]  # type: ignore[misc]
+
+
+def modules_of(text: str) -> set[str]:
+    return {module for module, _, _ in lines_of(text)}
+
+
+def test_nothing_is_written_by_default(python, tmp_path):
+    done = python(PROGRAM, HABANA_LOGS=str(tmp_path))
+    assert (done.stdout, done.stderr, list(tmp_path.iterdir())) == ("", "", [])
+
+
+def test_every_module_has_its_lines_in_one_form(python, tmp_path):
+    more = (
+        "torch.ones(3).pin_memory()\n"
+        "from habana_frameworks.torch.utils import debug\ndebug._hb_print('of the program')\n"
+        "try:\n    torch.empty(1 << 50, device='hpu')\nexcept torch.OutOfMemoryError:\n    pass\n"
+    )
+    python(PROGRAM + more, HABANA_LOGS=str(tmp_path), LOG_LEVEL_ALL="0")
+    lines = lines_of((tmp_path / "pytorch_log.txt").read_text())
+    assert ("PT_DEVICE", "info", "the device is acquired") in lines
+    assert ("PT_HPUGRAPH", "info", "captured 1 operators") in lines
+    assert ("PT_PYTHON", "info", "of the program") in lines
+    texts = {(module, level): text for module, level, text in lines}
+    assert texts["PT_KERNEL", "trace"].startswith("aten::")
+    assert "aten::copy_ (device to host): stream 0" in "\n".join(text for _, _, text in lines)
+    assert "no memory for 4503599627370496 bytes" in texts["PT_DEVMEM", "error"]
+    assert {"PT_PINNED", "PT_SYNHELPER", "PT_MEMLOG", "PT_RECIPE_STATS"} <= {module for module, _ in texts}
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"LOG_LEVEL_PT_KERNEL": "0"}, {"PT_KERNEL"}),
+        ({"LOG_LEVEL_PT_KERNEL": "trace", "LOG_LEVEL_ALL": "6"}, {"PT_KERNEL"}),
+        ({"LOG_LEVEL_ALL_PT": "2"}, {"PT_DEVICE", "PT_HPUGRAPH", "PT_MEMLOG", "PT_RECIPE_STATS"}),
+        ({"LOG_LEVEL_ALL_PT": "2", "LOG_LEVEL_PT_DEVICE": "5", "LOG_LEVEL_PT_MEMLOG": "off"},
+         {"PT_HPUGRAPH", "PT_RECIPE_STATS"}),
+        ({"LOG_LEVEL_ALL": "0", "LOG_LEVEL_ALL_PT": "4"}, set()),
+        ({"PT_HPU_LOG_MOD_MASK": "0x2"}, {"PT_KERNEL"}),
+        ({"PT_HPU_LOG_MOD_MASK": "a", "PT_HPU_LOG_TYPE_MASK": "F"}, {"PT_KERNEL", "PT_SYNHELPER"}),
+        ({"PT_HPU_LOG_MOD_MASK": "0xA", "PT_HPU_LOG_TYPE_MASK": "0x8"}, {"PT_SYNHELPER"}),
+        ({"PT_HPU_LOG_MOD_MASK": "FF", "PT_HPU_LOG_TYPE_MASK": "1"}, set()),
+        ({"PT_ENABLE_SYNLAUNCH_TIME_CAPTURE": "true"}, {"PT_SYNHELPER"}),
+        ({"PT_ENABLE_REALTIME_MEMORY_LOGGING": "1"}, {"PT_DEVMEM"}),
+        ({"PT_ENABLE_LIGHTWEIGHT_MEMORY_USAGE_LOGGING": "1"}, {"PT_MEMLOG"}),
+        ({"PT_HPU_MEM_STATS_DUMP": "1"}, {"PT_MEMLOG"}),
+    ],
+)  # fmt: skip
+def test_levels_masks_and_flags_choose_the_lines(python, tmp_path, variables, expected):
+    python(PROGRAM, HABANA_LOGS=str(tmp_path), **variables)
+    path = tmp_path / "pytorch_log.txt"
+    assert modules_of(path.read_text() if path.exists() else "") == expected
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "problem"),
+    [
+        ("LOG_LEVEL_ALL", "7", "is not a level of a log: use 0 to 6"),
+        ("LOG_LEVEL_PT_KERNEL", "loud", "is not a level of a log"),
+        ("PT_HPU_LOG_MOD_MASK", "0xZ", "is not a mask: use a hexadecimal number, 0x1 to 0xff"),
+        ("PT_HPU_LOG_MOD_MASK", "-1", "is not a mask"),
+        ("PT_HPU_LOG_TYPE_MASK", "all", "is not a mask: use a hexadecimal number, 0x1 to 0xf"),
+        ("ENABLE_CONSOLE", "perhaps", "is not a switch"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(monkeypatch, variable, text, problem):
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(ValueError, match=problem) as failure:
+        log_settings.read(_C.log_modules())
+    assert variable in str(failure.value)
+
+
+def test_an_unknown_module_costs_a_warning_and_a_known_silent_one_none(monkeypatch, recwarn):
+    monkeypatch.setenv("LOG_LEVEL_PT_TOWL", "1")
+    log_settings.read(_C.log_modules())
+    assert not recwarn
+    monkeypatch.setenv("LOG_LEVEL_PT_KERNELS", "1")
+    with pytest.warns(RuntimeWarning, match="no module PT_KERNELS; it has PT_DEVICE, PT_KERNEL"):
+        log_settings.read(_C.log_modules())
+
+
+def test_console_has_the_lines_of_the_file(python, tmp_path):
+    done = python(PROGRAM, HABANA_LOGS=str(tmp_path), LOG_LEVEL_PT_KERNEL="0", ENABLE_CONSOLE="true")
+    assert done.stdout == (tmp_path / "pytorch_log.txt").read_text() != ""
+
+
+@pytest.mark.parametrize(
+    ("variables", "folder"), [({"RANK": "3"}, "3"), ({"ID": "5"}, "5"), ({"ID": "ubuntu"}, ".")]
+)
+def test_ranks_have_subfolders(python, tmp_path, variables, folder):
+    python(PROGRAM, HABANA_LOGS=str(tmp_path), LOG_LEVEL_PT_KERNEL="0", **variables)
+    assert modules_of((tmp_path / folder / "pytorch_log.txt").read_text()) == {"PT_KERNEL"}
+
+
+def test_fallbacks_are_counted_at_the_end(python, tmp_path):
+    script = "a = torch.ones(2, 2, device='hpu')\na.tril(); a.tril(); a.lgamma_()"
+    done = python(
+        script,
+        HABANA_LOGS=str(tmp_path),
+        HPU_REFERENCE_FALLBACK_OPS="tril,lgamma_",
+        ENABLE_CONSOLE="true",
+        LOG_LEVEL_PT_FALLBACK="1",
+    )
+    assert [text for _, _, text in lines_of(done.stdout)] == [
+        "CPU fallback tril : self=HPUFloatType",
+        "CPU fallback tril : self=HPUFloatType",
+        "CPU fallback lgamma_ : self=HPUFloatType",
+        "Frequency of op and op name that were executed on CPU:",
+        "2\taten::tril",
+        "1\taten::lgamma_",
+    ]
+
+
+def file_of(folder: Path) -> Path:
+    return folder / "pytorch_log.txt"
+
+
+def unwritable(folder: Path) -> Path:
+    (folder / "file").write_text("")
+    return folder / "file" / "logs"
+
+
+def full(folder: Path) -> Path:
+    file_of(folder).symlink_to("/dev/full")
+    return folder
+
+
+def pipe(folder: Path) -> Path:
+    os.mkfifo(file_of(folder))
+    return folder
+
+
+@pytest.mark.parametrize("place", [unwritable, full, pipe])
+def test_a_log_that_cannot_be_written_costs_one_message(
+    python, tmp_path, place: Callable[[Path], Path]
+) -> None:
+    done = python(PROGRAM + "print(y.sum().item())", HABANA_LOGS=str(place(tmp_path)), LOG_LEVEL_ALL="0")
+    assert done.returncode == 0
+    assert done.stdout == "64.0\n"
+    (message,) = done.stderr.splitlines()
+    assert re.fullmatch(r"hpu: the log cannot be written to \S+ \(.+\); the program goes on .+", message)
+
+
+def test_a_closed_console_costs_one_message(python, tmp_path):
+    done = python(
+        PROGRAM + "import os\nos.close(1)\nx.exp(); x.exp()",
+        HABANA_LOGS=str(tmp_path),
+        LOG_LEVEL_PT_KERNEL="0",
+        ENABLE_CONSOLE="1",
+    )
+    assert done.stderr.count("the log cannot be written to the standard output") == 1
+    assert file_of(tmp_path).read_text().count("aten::exp") == 2
+
+
+MANY = """\
+import os, threading
+def work(number):
+    for i in range(300):
+        habana_frameworks.torch._C.write_log("PT_PYTHON", 2, f"{number} {i} " + "x" * 1000)
+children = [os.fork() for _ in range(2)]  # four processes
+threads = [threading.Thread(target=work, args=(f"{os.getpid()}/{i}",)) for i in range(2)]
+[thread.start() for thread in threads]; [thread.join() for thread in threads]
+for child in children:
+    if child:
+        try:
+            os.waitpid(child, 0)
+        except ChildProcessError:  # a brother's
+            pass
+"""
+
+
+def test_processes_and_threads_share_a_file_line_by_line(python, tmp_path):
+    python(MANY, HABANA_LOGS=str(tmp_path), LOG_LEVEL_PT_PYTHON="2", PT_LOG_FILE_SIZE_MB="100")
+    texts = [text for _, _, text in lines_of(file_of(tmp_path).read_text())]
+    assert len(texts) == len(set(texts)) == 4 * 2 * 300
+
+
+def test_full_files_are_set_aside(python, tmp_path):
+    python(
+        MANY,
+        HABANA_LOGS=str(tmp_path),
+        LOG_LEVEL_PT_PYTHON="2",
+        PT_LOG_FILE_SIZE_MB="1",
+        PT_LOG_FILE_AMOUNT="3",
+    )
+    files = {path.name: path for path in tmp_path.iterdir()}
+    older = files.keys() - {"pytorch_log.txt"}
+    # A process that has been put to sleep while it sets the file aside lets the others fill it further.
+    assert older in ({"pytorch_log.1.txt"}, {"pytorch_log.1.txt", "pytorch_log.2.txt"})
+    texts = [text for path in files.values() for _, _, text in lines_of(path.read_text())]
+    # 2.4 MB of lines: none is lost while the files kept have room for all.
+    assert len(texts) == len(set(texts)) == 4 * 2 * 300
+    assert all(files[name].stat().st_size >= 1 << 20 for name in older)
+
+
+def test_one_file_is_kept_if_one_is_asked_for(python, tmp_path):
+    python(
+        MANY,
+        HABANA_LOGS=str(tmp_path),
+        LOG_LEVEL_PT_PYTHON="2",
+        PT_LOG_FILE_SIZE_MB="1",
+        PT_LOG_FILE_AMOUNT="1",
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["pytorch_log.txt"]
+
+
+def test_a_level_can_change_while_the_program_runs(python, tmp_path):
+    script = (
+        "from habana_frameworks.torch.utils.debug.logger import enable_logging\n"
+        "x = torch.ones(3, device='hpu')\nenable_logging('PT_KERNEL', 'trace'); x.neg()\n"
+        "enable_logging('PT_KERNEL', 'off'); x.exp()"
+    )
+    python(script, HABANA_LOGS=str(tmp_path))
+    (line,) = lines_of(file_of(tmp_path).read_text())
+    assert line[2].startswith("aten::neg")
+
+
+def test_kernels_are_logged_beside_a_profile(python, tmp_path):
+    script = (
+        "from torch.profiler import profile, ProfilerActivity\nx = torch.ones(3, device='hpu')\n"
+        "with profile(activities=[ProfilerActivity.HPU]) as found:\n    x.neg()\n"
+        "x.exp()\nprint(habana_frameworks.torch._C.is_tracing())"
+    )
+    done = python(script, HABANA_LOGS=str(tmp_path), LOG_LEVEL_PT_KERNEL="0")
+    assert done.stdout.splitlines()[-1] == "False"
+    kernels = [
+        text.partition(":  ")[0].split(": ")[0] for _, _, text in lines_of(file_of(tmp_path).read_text())
+    ]
+    assert kernels[-2:] == ["aten::neg", "aten::exp"]
+
+
+def test_a_warning_is_still_shown_when_the_log_takes_it(python, tmp_path):
+    script = (
+        "import logging\nlogging.getLogger('habana_frameworks.torch.utils.internal').warning('seen')\n"
+        "logging.getLogger('habana_frameworks.torch.utils.internal').info('logged')"
+    )
+    done = python(script, HABANA_LOGS=str(tmp_path), LOG_LEVEL_PT_BRIDGE="2")
+    assert done.stderr == "seen\n"
+    found = lines_of(file_of(tmp_path).read_text())
+    assert found == [("PT_BRIDGE", "warning", "seen"), ("PT_BRIDGE", "info", "logged")]
+
+
+COMPILED = (
+    "x = torch.ones(4, device='hpu')\n"
+    "print(torch.compile(lambda a: (a * 2).sin(), backend='hpu_backend')(x).cpu()[0] > 0.9)"
+)
+
+
+def test_torch_logs_have_the_compile_backend_and_its_recipes(run_python, installed):
+    done = run_python(f"import torch\n{COMPILED}", **installed, TORCH_LOGS="+hpu_backend,hpu_recipes")
+    assert done.stdout == "tensor(True)\n", done.stderr
+    assert "[__hpu_recipes]" in done.stderr
+    assert "%sin = aten::sin(%mul)" in done.stderr
+    assert "[PT_COMPILE] graph_0_inference compiled in" in done.stderr
+
+
+def test_structured_traces_hold_the_recipes(run_python, tmp_path):
+    done = run_python(f"import torch, habana_frameworks.torch\n{COMPILED}", TORCH_TRACE=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    text = "".join(path.read_text() for path in tmp_path.glob("*.log"))
+    assert '"name": "hpu_recipe_graph_0_inference_0"' in text
+    assert "%sin = aten::sin(%mul)" in text
+
+
+def test_tlparse_reads_the_structured_traces(run_python, tmp_path):
+    tlparse = shutil.which("tlparse", path=str(Path(sys.executable).parent))
+    if tlparse is None:
+        pytest.skip("tlparse is not installed.")
+    run_python(f"import torch, habana_frameworks.torch\n{COMPILED}", TORCH_TRACE=str(tmp_path / "trace"))
+    (trace,) = (tmp_path / "trace").glob("*.log")
+    command = [tlparse, str(trace), "-o", str(tmp_path / "pages"), "--no-browser"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"Stats \{ ok: \d+ \}", done.stderr)  # and nothing beside what is ok
+    (page,) = (tmp_path / "pages").rglob("hpu_recipe_graph_0_inference_0_*.txt")
+    assert "%sin = aten::sin(%mul)" in page.read_text()
+
+
+def test_graphs_that_cannot_be_written_cost_one_warning(run_python, tmp_path):
+    script = (
+        "import torch, habana_frameworks.torch\nx = torch.ones(4, device='hpu')\n"
+        "for i in range(2):\n    graph = torch.hpu.HPUGraph()\n"
+        "    with torch.hpu.graph(graph):\n        y = x + i\n    graph.replay()\nprint(y.sum().item())"
+    )
+    done = run_python(
+        script,
+        GRAPH_VISUALIZATION="1",
+        PT_HPU_GRAPH_DUMP_PREFIX=str(unwritable(tmp_path)),
+    )
+    assert done.stdout == "8.0\n", done.stderr
+    assert done.stderr.count("RuntimeWarning") == 1
