@@ -33,7 +33,7 @@ _C = _loader.load_core(_torch)
 logs.start(_C)
 engine.start(_C, _lazy_mode)
 
-from . import activity_profiler, core, distributed, dynamo, hpu, utils  # noqa: E402
+from . import activity_profiler, core, distributed, dynamo, hpu, low_overhead_profiler, utils  # noqa: E402
 from .distributed import hccl  # noqa: E402
 from .hpu import memory_history as _memory_history  # noqa: E402
 from .internal import process_profile as _process_profile  # noqa: E402
@@ -45,6 +45,7 @@ quantized_decomposed.install()
 _operators.register()
 exit.let_backward_finish(_C)
 _process_profile.start_if_requested()
+low_overhead_profiler.profiler.collect_if_requested()
 _memory_history.dump_shortages_if_requested()
 
 __all__ = [

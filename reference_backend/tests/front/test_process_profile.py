@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -123,3 +124,59 @@ def test_rows_are_kept_until_they_are_flushed(tmp_path: Path, monkeypatch: pytes
     first, second = lop.flush()
     assert (rows(first), rows(second)) == (["aten::sin"], ["aten::cos"])
     assert lop.flush() == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "files"),
+    [
+        (["TRACES"], {"low_overhead_profile"}),
+        (["METRICS"], {"low_overhead_metrics"}),
+        (["METRICS", "TRACES"], {"low_overhead_metrics", "low_overhead_profile"}),
+    ],
+)
+def test_flags_collect_for_the_whole_process(
+    run_python: Any, tmp_path: Path, flags: list[str], files: set[str]
+) -> None:
+    variables = {f"PT_HPU_ENABLE_LOP_{flag}_COLLECTION": "1" for flag in flags}
+    done = run_python(WORK, HABANA_LOGS=str(tmp_path), **variables)
+    assert done.returncode == 0, done.stderr
+    assert {"_".join(path.name.split("_")[:3]) for path in tmp_path.iterdir()} == files
+    for path in tmp_path.iterdir():
+        if "metrics" in path.name:
+            totals = json.loads(path.read_text())
+            assert {name: total["calls"] for name, total in totals.items()} == dict.fromkeys(NAMES, 1)
+            assert totals["aten::copy_ (device to host)"]["bytes"] == 4
+        else:
+            assert rows(path) == NAMES
+
+
+def test_metrics_that_cannot_be_written_cost_a_warning(run_python: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    folder = str(tmp_path / "file" / "logs")
+    done = run_python(WORK, HABANA_LOGS=folder, PT_HPU_ENABLE_LOP_METRICS_COLLECTION="1")
+    assert done.returncode == 0
+    assert done.stderr.count("the metrics of the device cannot be written to") == 1
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+def test_arrows_lead_from_operators_to_rows(run_python: Any, tmp_path: Path, name: str) -> None:
+    script = (
+        "import torch, habana_frameworks.torch\n"
+        "from torch.profiler import profile, ProfilerActivity as Kind\n"
+        "x = torch.ones(4, 4, device='hpu')\nwith profile(activities=[Kind.CPU, Kind.HPU]) as found:\n"
+        f"    (x @ x).relu()\nfound.export_chrome_trace({str(tmp_path / name)!r})"
+    )
+    done = run_python(script, PT_TB_ENABLE_FLOW_EVENTS="true")
+    assert done.returncode == 0, done.stderr
+    data = (tmp_path / name).read_bytes()
+    events = json.loads(gzip.decompress(data) if name.endswith("gz") else data)["traceEvents"]
+    ends = {(event["ph"], event["id"]): event for event in events if event["ph"] in "sf"}
+    rows = [event for event in events if event.get("cat") == "hpu_op"]
+    hosts = {event["args"]["External id"]: event for event in events if event.get("cat") == "cpu_op"}
+    assert len(ends) == 2 * len(rows) == 4
+    for number, row in enumerate(rows, 1):
+        begin, end = ends["s", number], ends["f", number]
+        host = hosts[row["args"]["External id"]]
+        assert [begin[key] for key in ("pid", "tid", "ts")] == [host[key] for key in ("pid", "tid", "ts")]
+        assert [end[key] for key in ("pid", "tid", "ts")] == [row[key] for key in ("pid", "tid", "ts")]
+        assert begin["ts"] <= end["ts"]

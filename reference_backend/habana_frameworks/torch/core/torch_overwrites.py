@@ -11,6 +11,7 @@ from collections.abc import Callable
 from habana_frameworks.torch.internal.patches import (
     accelerator,
     contiguity,
+    flow_events,
     global_settings,
     inductor_refusal,
     optimizers,
@@ -36,6 +37,7 @@ PATCHES: dict[Callable[[], None], str] = {
     accelerator.take_snapshots_of_hpu: "torch's snapshots of memory are CUDA's or XPU's",
     profiler_activity.choose: "lightning's profiler wants a class that is not torch's, if asked for",
     profiler_results.count_the_device: "torch 2.13 leaves the device's rows out of operators and tables",
+    flow_events.add_flow_events: "torch draws arrows to the rows of a driver, and this device has none",
     sharding.average_by_sum: "FSDP2 averages by an operator of NCCL's; hccl has the sum, to be divided later",
 }
 

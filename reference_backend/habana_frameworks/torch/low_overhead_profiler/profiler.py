@@ -2,16 +2,23 @@
 
 What is recorded is what `torch.profiler` shows of the device; nothing of the host is. The files are the
 simulator's own: ``low_overhead_profile_PID_N.json``, Chrome traces, in ``HABANA_LOGS`` or the current folder.
+``PT_HPU_ENABLE_LOP_TRACES_COLLECTION`` records the whole process into one; with
+``PT_HPU_ENABLE_LOP_METRICS_COLLECTION`` it leaves ``low_overhead_metrics_PID.json``: calls, microseconds and
+bytes by name.
 """
 
 from __future__ import annotations
 
+import atexit
 import itertools
+import json
 import os
+import warnings
 from pathlib import Path
 
 from habana_frameworks.torch import hpu
-from habana_frameworks.torch.internal.traces import Recording, Trace, write_or_warn
+from habana_frameworks.torch.internal.settings import bridge_config
+from habana_frameworks.torch.internal.traces import Recording, Row, Trace, write_or_warn
 
 _numbers = itertools.count()
 _recording: Recording | None = None
@@ -47,3 +54,40 @@ def flush() -> list[Path]:
         path = folder / f"low_overhead_profile_{os.getpid()}_{next(_numbers)}.json"
         written += write_or_warn(trace, [path])
     return written
+
+
+def collect_if_requested() -> None:
+    """Record the whole process if a flag asks for its trace or its metrics."""
+    traces = bool(bridge_config.value_of("PT_HPU_ENABLE_LOP_TRACES_COLLECTION"))
+    metrics = bool(bridge_config.value_of("PT_HPU_ENABLE_LOP_METRICS_COLLECTION"))
+    if traces or metrics:
+        start()
+        atexit.register(_write_collected, traces, metrics)
+
+
+def _write_collected(traces: bool, metrics: bool) -> None:
+    stop()
+    if metrics:
+        _write_metrics([row for trace in _kept for row in trace.rows])
+    if traces:
+        flush()
+
+
+def _write_metrics(rows: list[Row]) -> None:
+    totals: dict[str, dict[str, float]] = {}
+    for row in rows:
+        total = totals.setdefault(row.name, {"calls": 0, "microseconds": 0.0, "bytes": 0})
+        total["calls"] += 1
+        total["microseconds"] += (row.end - row.start) / 1000
+        total["bytes"] += row.bytes or 0
+    path = Path(os.environ.get("HABANA_LOGS", "") or ".") / f"low_overhead_metrics_{os.getpid()}.json"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(totals, indent=1) + "\n")
+    except OSError as error:
+        warnings.warn(
+            f"the metrics of the device cannot be written to {path} ({error}): set HABANA_LOGS to a folder "
+            "that can be written to",
+            RuntimeWarning,
+            stacklevel=2,
+        )

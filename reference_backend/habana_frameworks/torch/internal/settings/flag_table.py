@@ -91,6 +91,15 @@ OBEYED: dict[str, Flag] = {
     "PT_ENABLE_DEFRAGMENTATION_INFO": Flag("bool", False, False, "log waits for memory, and shortages"),
     "PT_HPU_POOL_LOG_FRAGMENTATION_INFO": Flag("bool", False, False, "log waits for memory, and shortages"),
     "PT_HPU_MEM_STATS_DUMP": Flag("bool", False, False, "log the memory in use at each launch of a graph"),
+    "PT_TB_ENABLE_FLOW_EVENTS": Flag(
+        "bool", False, False, "arrows from operators to rows of the device in exported traces"
+    ),
+    "PT_HPU_ENABLE_LOP_TRACES_COLLECTION": Flag(
+        "bool", False, False, "low_overhead_profiler records the whole process and writes its trace at exit"
+    ),
+    "PT_HPU_ENABLE_LOP_METRICS_COLLECTION": Flag(
+        "bool", False, False, "the same, and writes calls and time by name"
+    ),
     "PT_LOG_FILE_AMOUNT": Flag("u32", 5, False, "number of files of the log that are kept"),
     "PT_HPU_RECIPE_CACHE_CONFIG": Flag(
         "str", "", False, "recipe cache on disk: path, delete at start, size in MB"

@@ -1,0 +1,59 @@
+"""Arrows from operators to the device's rows in Chrome traces, with ``PT_TB_ENABLE_FLOW_EVENTS``.
+
+torch draws such arrows from what a driver reports on the host; a device without one has only the number of
+the operator, ``External id``, in both rows. The arrows are added to the file after it is written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from habana_frameworks.torch.internal.settings import bridge_config
+
+from torch.autograd import profiler
+
+from .replacing import replace
+
+_CATEGORY = "ac2g"  # torch's for arrows from the CPU to a device
+
+
+def add_flow_events() -> None:
+    """Add arrows to exported traces, if the flag asks for it."""
+    if bridge_config.value_of("PT_TB_ENABLE_FLOW_EVENTS"):
+        replace(profiler.profile, "export_chrome_trace", _with_arrows)
+
+
+def _with_arrows(original: Callable[..., Any]) -> Callable[..., Any]:
+    def export_chrome_trace(self: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Any:
+        result = original(self, path, *args, **kwargs)
+        file = Path(path)
+        trace = json.loads(file.read_text())
+        trace["traceEvents"] += list(arrows(trace["traceEvents"]))
+        file.write_text(json.dumps(trace))
+        return result
+
+    return export_chrome_trace
+
+
+def arrows(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Make the two ends of an arrow for each row of the device that has an operator.
+
+    Args:
+        events: of a Chrome trace.
+    """
+    hosts = {
+        event["args"]["External id"]: event
+        for event in events
+        if event.get("cat") == "cpu_op" and "External id" in event.get("args", {})
+    }
+    rows = (event for event in events if event.get("cat") == "hpu_op" and event.get("ph") == "X")
+    for number, row in enumerate(rows, 1):
+        host = hosts.get(row.get("args", {}).get("External id"))
+        if host is not None:
+            common = {"cat": _CATEGORY, "name": _CATEGORY, "id": number}
+            yield {"ph": "s", **common, **{key: host[key] for key in ("pid", "tid", "ts")}}
+            yield {"ph": "f", "bp": "e", **common, **{key: row[key] for key in ("pid", "tid", "ts")}}
