@@ -56,6 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--conformance-extra", metavar="MODULE", action="append", default=[], help="module with properties"
     )
+    group.addoption("--conformance-profile", action="store_true", help="journal what time goes into")
     group.addoption("--conformance-quiet", action="store_true", help="report to the journal only")
 
 
@@ -135,6 +136,7 @@ class Session:
                 attempt=self.config.getoption("--conformance-attempt"),
                 repeats=True,
                 driven=self.quiet,
+                profiles=self.config.getoption("--conformance-profile"),
             )
         return self._executor
 

@@ -64,6 +64,11 @@ def add(commands: Any) -> None:
         help="run what failed in DIR once more; a pass is then flaky",
     )
     parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="measure what the time goes into, and write profile.html and profile.json",
+    )
+    parser.add_argument(
         "--part",
         action="store_true",
         help="the run will be merged: an empty plan is not an error, and a failed start is a result",
@@ -97,6 +102,7 @@ def options(arguments: argparse.Namespace) -> Request:
         extra=tuple(arguments.extra),
         part=arguments.part,
         ranks=max(2, arguments.workers or 2),
+        profile=arguments.profile,
     )
 
 
@@ -145,6 +151,9 @@ def _say(document: Document, arguments: argparse.Namespace, chosen: Request) -> 
     """Print the summary of a run and return its exit code."""
     for line in summary.lines(document, target=arguments.target, folder=folders.short(chosen.output)):
         print(line)
+    page = chosen.output / "profile.html"
+    if chosen.profile and page.is_file():
+        print(f"Where the time went: {folders.short(page)}")
     return int(document["exit"])
 
 
@@ -178,6 +187,8 @@ def _of_before(folder: Path, arguments: argparse.Namespace) -> Request:
         "--extra": ",".join(arguments.extra) or None,
         "--output": arguments.output and str(arguments.output.resolve()),
     }
+    if arguments.profile and not chosen.profile:
+        raise UsageError(f"the run in {folder} began without --profile; leave it out, or begin a new run")
     for word, value in given.items():
         if value is not None and value != kept[word]:
             raise UsageError(

@@ -279,7 +279,11 @@ class ResultNames(TypedDict):
 # Journal events
 
 
-class RunOptions(TypedDict):
+class _RunOptionsOptional(TypedDict, total=False):
+    profile: bool
+
+
+class RunOptions(_RunOptionsOptional):
     """The options of a run that its journal keeps, so that the run can be resumed."""
 
     target: str
@@ -399,6 +403,23 @@ class ResultEvent(ResultFields):
     event: Literal["result"]
 
 
+class TimeFields(TypedDict):
+    """The fields of ``time``: seconds since 1970 at which a result began, seconds that it took, by phase."""
+
+    worker: str
+    id: str
+    kind: str
+    began: float
+    seconds: float
+    phases: dict[str, float]
+
+
+class TimeEvent(TimeFields):
+    """The time that a result took; written with ``--profile``."""
+
+    event: Literal["time"]
+
+
 class _ProbeOptional(TypedDict, total=False):
     message: str
 
@@ -498,6 +519,7 @@ Event = (
     | WorkerEndEvent
     | DtypeEvent
     | ResultEvent
+    | TimeEvent
     | ProbeEvent
     | OracleEvent
     | OracleCheckEvent

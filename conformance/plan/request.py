@@ -30,6 +30,8 @@ class Request:
     part: bool = False
     #: Ranks of the worlds of mode ``distributed``.
     ranks: int = 2
+    #: Whether workers measure what their time goes into.
+    profile: bool = False
 
     def target_words(self) -> TargetRecord:
         """The target as a results file describes it."""

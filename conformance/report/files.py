@@ -1,4 +1,4 @@
-"""The files of an output folder: the same three, whoever makes them."""
+"""The files of an output folder: the same, whoever makes them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,31 @@ from conformance.errors import UsageError
 from conformance.expectations import entries
 from conformance.expectations.entries import Book
 from conformance.model.records import Document, Header, Leg
-from conformance.report import html, junit
+from conformance.report import html, junit, profile
 from conformance.results import document as results
+from conformance.results import folders
 from conformance.results.journal import Tail
 from conformance.target import file as target_file
 
 
 def write(folder: Path, legs: list[Leg]) -> Document:
-    """Write results, JUnit XML and the report of some legs; returns the results document."""
+    """Write results, JUnit XML and the report of some legs, and their profile if they have one.
+
+    Returns:
+        The results document.
+    """
     document = results.document(legs)
     results.write(folder / "results.json", document)
     junit.write(folder / "junit.xml", document)
-    html.write(folder / "report.html", document)
+    shown = profile.write(folder, [path for path in folders.journals(folder) if _is_profiled(path)])
+    html.write(folder / "report.html", document, shown[0].name if shown else None)
     return document
+
+
+def _is_profiled(journal: Path) -> bool:
+    header = folders.header(journal)
+    options = header.get("options") if header is not None else None
+    return isinstance(options, dict) and bool(options.get("profile"))
 
 
 def parts(folder: Path) -> list[Path]:

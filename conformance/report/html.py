@@ -19,20 +19,27 @@ def embed(data: Any) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def page(results: Document) -> str:
-    """The page of a results document."""
+def page(results: Document, profile: str | None = None) -> str:
+    """The page of a results document.
+
+    Args:
+        results: the document.
+        profile: the file beside it that shows what the time went into, if there is one.
+    """
     template = (_FOLDER / "page.html").read_text()
     parts = {
         "STYLE": (_FOLDER / "page.css").read_text(),
         "SCRIPT": "\n".join((_FOLDER / name).read_text() for name in _SCRIPTS),
         "DATA": embed(compact(results)),
     }
+    link = f'<p><a href="{profile}">Where the time went</a></p>' if profile else ""
+    template = template.replace("<!--PROFILE-->", link)
     before, _, rest = template.partition("/*STYLE*/")
     middle, _, rest = rest.partition("/*DATA*/")
     last, _, end = rest.partition("/*SCRIPT*/")
     return "".join((before, parts["STYLE"], middle, parts["DATA"], last, parts["SCRIPT"], end))
 
 
-def write(path: Path, results: Document) -> None:
-    """Write the report of a results document."""
-    path.write_text(page(results))
+def write(path: Path, results: Document, profile: str | None = None) -> None:
+    """Write the report of a results document; `profile` as in `page`."""
+    path.write_text(page(results, profile))

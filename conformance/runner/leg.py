@@ -304,6 +304,7 @@ def header(
             "timeout": options.timeout,
             "part": options.part,
             "ranks": options.ranks,
+            "profile": options.profile,
         },
         "left_out": left_out,
     }

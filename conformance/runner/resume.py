@@ -112,6 +112,7 @@ def options(folder: Path, wish: Wish) -> Request:
             timeout=wish.timeout or float(kept["timeout"]),
             extra=tuple(kept["extra"]),
             part=bool(kept["part"]),
+            profile=bool(kept.get("profile", False)),
             ranks=max(2, wish.workers or int(kept["ranks"])),
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -100,6 +100,8 @@ class Rounds:
         command += ["--conformance-samples", self.options.samples, "--conformance-output", str(self.folder)]
         command += ["--conformance-only", str(plan), "--conformance-timeout", str(self.options.timeout)]
         command += ["--conformance-attempt", str(attempt), "--conformance-quiet"]
+        if self.options.profile:
+            command.append("--conformance-profile")
         for module in self.options.extra:
             command += ["--conformance-extra", module]
         return command

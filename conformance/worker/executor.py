@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import time
 import traceback
 from collections.abc import Iterator
 from typing import cast
@@ -26,6 +27,7 @@ from conformance.results.ledger import unusable
 from conformance.subjects import catalogue
 from conformance.target.target import Target
 from conformance.worker import evidence
+from conformance.worker.stack_sampler import StackSampler
 
 #: A failing result that took longer is not run once more.
 REPEATED_SECONDS = 20
@@ -57,6 +59,7 @@ class Executor:
         attempt: int = 1,
         driven: bool = False,
         repeats: bool = False,
+        profiles: bool = False,
     ) -> None:
         self.target = target
         self.journal = journal
@@ -65,6 +68,7 @@ class Executor:
         self.attempt = attempt
         #: Whether a failure runs once more, to find out if it is intermittent.
         self.repeats = repeats
+        self._sampler = StackSampler() if profiles else None
         #: Whether a runner drives this process: then no user can interrupt it, and who does is the backend.
         self.driven = driven
         #: Whether a result ends at its first failure, for those who only ask whether there is one.
@@ -106,6 +110,9 @@ class Executor:
             result_id = ResultId(CaseId(case.property, case.subject), dtype)
             if self.journal is not None:
                 self.journal.write("dtype", worker=self.worker, id=str(result_id), attempt=self.attempt)
+            began = time.time()
+            if self._sampler is not None:
+                self._sampler.begin()
             result = self.last = self._check(entry, subject, result_id)
             if self._is_worth_repeating(result):
                 again = self._check(entry, subject, result_id)
@@ -114,9 +121,22 @@ class Executor:
                     result = self.last = dataclasses.replace(result, intermittent=True, notes=notes)
             if self.journal is not None:
                 self.journal.write("result", worker=self.worker, result=result.to_json())
+                self._journal_time(case.kind, result_id, began)
             if result.verdict is not Verdict.PASS:
                 self._after(result)
             yield result
+
+    def _journal_time(self, kind: str, result_id: ResultId, began: float) -> None:
+        if self.journal is not None and self._sampler is not None:
+            self.journal.write(
+                "time",
+                worker=self.worker,
+                id=str(result_id),
+                kind=kind,
+                began=round(began, 4),
+                seconds=round(time.time() - began, 4),
+                phases=self._sampler.end(),
+            )
 
     def _check(self, entry: Property, subject: catalogue.Subject, result_id: ResultId) -> Result:
         seed = seed_of(subject.name, result_id.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -213,3 +214,18 @@ def test_faults_of_torch_itself_are_no_failures_of_a_target_without_expectations
     assert done.returncode == 0, done.stdout + done.stderr
     text = (tmp_path / "out" / "results.json").read_text()
     assert "waived for every backend" in text and "docs/upstream.md#max_pool1d" in text
+
+
+def test_a_profile_shows_where_the_time_went_and_leaves_the_verdicts_alone(cli: Cli) -> None:
+    plain = cli("run", "-n", "1", sham="good,fail,crash")
+    run = cli("run", "-n", "1", "--profile", sham="good,fail,crash")
+    assert (run.code, run.rows.keys()) == (plain.code, plain.rows.keys())
+    assert [row["verdict"] for row in run.rows.values()] == [row["verdict"] for row in plain.rows.values()]
+    assert "Where the time went: out/profile.html" in run.out and "profile" not in plain.out
+    (leg,) = json.loads((run.folder / "profile.json").read_text())["legs"]
+    # A crash takes the time of its result along.
+    finished = [row for row in run.rows.values() if row["verdict"] != "crash"]
+    assert leg["total"]["results"] == len(finished) > 0
+    assert 'href="profile.html"' in (run.folder / "report.html").read_text()
+    again = cli("report", str(run.folder))
+    assert again.code == run.code and (run.folder / "profile.html").exists()

@@ -1,0 +1,207 @@
+"""``profile.html`` and ``profile.json``: what the time of a run went into."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import jinja2
+
+from conformance.model.phases import PHASES
+from conformance.model.records import TimeEvent
+from conformance.model.verdicts import ResultId
+from conformance.report.words import duration
+from conformance.results.journal import Tail
+
+SCHEMA = 1
+_BINS = 240
+_SLOWEST = 100
+_SUBJECTS = 300
+
+_TEMPLATE = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+_TEMPLATE.filters["duration"] = duration
+
+
+@dataclasses.dataclass
+class Spent:
+    """Seconds of some results, in all and by phase.
+
+    The seconds of a phase are those that were sampled, scaled so that all phases together make the total.
+    """
+
+    name: str
+    results: int = 0
+    seconds: float = 0.0
+    phases: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    def add(self, seconds: float, phases: Mapping[str, float]) -> None:
+        """Add a result."""
+        self.results += 1
+        self.seconds += seconds
+        for phase, share in phases.items():
+            self.phases[phase] = self.phases.get(phase, 0.0) + share
+
+    def scaled(self) -> dict[str, float]:
+        """Seconds of each phase; empty if no sample was taken."""
+        sampled = sum(self.phases.values())
+        if sampled == 0:
+            return {}
+        return {phase: self.phases.get(phase, 0.0) * self.seconds / sampled for phase in PHASES}
+
+    def to_json(self) -> dict[str, object]:
+        """The fields as JSON."""
+        return {
+            "name": self.name,
+            "results": self.results,
+            "seconds": round(self.seconds, 3),
+            "phases": {phase: round(seconds, 3) for phase, seconds in self.scaled().items()},
+        }
+
+
+@dataclasses.dataclass
+class WorkerTime:
+    """The time of a worker process.
+
+    Attributes:
+        name: the worker's.
+        spent: on results.
+        bins: of equal length from the first result of the run to its last, in each the share of every phase.
+    """
+
+    name: str
+    spent: Spent
+    bins: list[dict[str, float]]
+
+
+@dataclasses.dataclass
+class Profile:
+    """What the time of a leg went into.
+
+    Attributes:
+        name: the leg's.
+        seconds: from the first result's begin to the last one's end.
+        total: of all results.
+        properties, subjects: the costliest first; ``kind/name``.
+        slowest: events of the slowest results.
+        workers: by name.
+    """
+
+    name: str
+    seconds: float
+    total: Spent
+    properties: list[Spent]
+    subjects: list[Spent]
+    slowest: list[TimeEvent]
+    workers: list[WorkerTime]
+
+    def to_json(self) -> dict[str, object]:
+        """The profile as JSON; times are seconds."""
+        return {
+            "name": self.name,
+            "seconds": round(self.seconds, 3),
+            "total": self.total.to_json(),
+            "properties": [one.to_json() for one in self.properties],
+            "subjects": [one.to_json() for one in self.subjects],
+            "slowest": [{"id": one["id"], "seconds": one["seconds"]} for one in self.slowest],
+            "workers": [{**one.spent.to_json(), "bins": one.bins} for one in self.workers],
+        }
+
+
+def profile(name: str, events: Iterable[TimeEvent]) -> Profile | None:
+    """Add up the times of a leg's results; None if there are none."""
+    times = list(events)
+    if not times:
+        return None
+    total = Spent("all")
+    properties: dict[str, Spent] = {}
+    subjects: dict[str, Spent] = {}
+    for event in times:
+        case = ResultId.parse(event["id"]).case
+        for table, word in ((properties, case.property), (subjects, case.subject)):
+            key = f"{event['kind']}/{word}"
+            table.setdefault(key, Spent(key)).add(event["seconds"], event["phases"])
+        total.add(event["seconds"], event["phases"])
+    first = min(event["began"] for event in times)
+    last = max(event["began"] + event["seconds"] for event in times)
+    workers = collections.defaultdict(list)
+    for event in times:
+        workers[event["worker"]].append(event)
+    return Profile(
+        name,
+        last - first,
+        total,
+        sorted(properties.values(), key=lambda one: -one.seconds),
+        sorted(subjects.values(), key=lambda one: -one.seconds)[:_SUBJECTS],
+        sorted(times, key=lambda event: -event["seconds"])[:_SLOWEST],
+        [
+            _worker(worker, workers[worker], properties, first, last)
+            for worker in sorted(workers, key=lambda worker: min(event["began"] for event in workers[worker]))
+        ],
+    )
+
+
+def _worker(
+    name: str, events: list[TimeEvent], properties: Mapping[str, Spent], first: float, last: float
+) -> WorkerTime:
+    spent = Spent(name)
+    bins: list[dict[str, float]] = [{} for _ in range(_BINS)]
+    length = max(last - first, 1e-6) / _BINS
+    for event in events:
+        spent.add(event["seconds"], event["phases"])
+        # One short result is rarely sampled; its property's results together are.
+        property_name = f"{event['kind']}/{ResultId.parse(event['id']).case.property}"
+        phases = event["phases"] or properties[property_name].scaled() or {"harness": 1.0}
+        whole = sum(phases.values()) or 1.0
+        begin = (event["began"] - first) / length
+        end = begin + event["seconds"] / length
+        for number in range(int(begin), min(int(end), _BINS - 1) + 1):
+            share = min(end, number + 1) - max(begin, number)
+            for phase, seconds in phases.items():
+                if seconds == 0:
+                    continue
+                bins[number][phase] = bins[number].get(phase, 0.0) + max(share, 0.0) * seconds / whole
+    return WorkerTime(name, spent, [{phase: round(share, 3) for phase, share in one.items()} for one in bins])
+
+
+def from_journal(folder: Path) -> Profile | None:
+    """The profile of the leg whose journal a folder has; None if it was not profiled."""
+    name, times = "", []
+    for event in Tail(folder / "journal.jsonl").read(final=True):
+        if event["event"] == "run":
+            name = event["name"]
+        elif event["event"] == "time":
+            times.append(event)
+    return profile(name, times)
+
+
+def write(folder: Path, journals: Iterable[Path]) -> list[Path]:
+    """Write the profile of a run's legs.
+
+    Args:
+        folder: for ``profile.html`` and ``profile.json``.
+        journals: of the legs.
+
+    Returns:
+        The files; none if no leg was profiled.
+    """
+    found = [one for path in journals if (one := from_journal(path.parent)) is not None]
+    if not found:
+        return []
+    data = folder / "profile.json"
+    document = {"schema": SCHEMA, "phases": PHASES, "legs": [one.to_json() for one in found]}
+    data.write_text(json.dumps(document, separators=(",", ":")) + "\n")
+    page = folder / "profile.html"
+    page.write_text(
+        _TEMPLATE.get_template("profile.html").render(profiles=found, phases=PHASES, shown=60, bins=_BINS)
+    )
+    return [page, data]

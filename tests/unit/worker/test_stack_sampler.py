@@ -1,0 +1,100 @@
+"""Charging a worker's time to phases: by the innermost frame that has one, without dropping any."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import conformance
+from conformance.model.phases import PHASES
+from conformance.worker import stack_sampler
+from conformance.worker.stack_sampler import StackSampler, phase_of
+
+ROOT = Path(conformance.__file__).parent
+
+
+def function(place: str, name: str = "f") -> Callable[..., None]:
+    """A function of a file of the suite that calls what it is given, or sleeps for 60 ms."""
+    code = f"def {name}(*inner):\n    inner[0](*inner[1:]) if inner else sleep(0.06)\n"
+    scope: dict[str, object] = {"sleep": time.sleep}
+    exec(compile(code, str(ROOT / place), "exec"), scope)
+    return scope[name]  # type: ignore[return-value]
+
+
+HARNESS = function("worker/executor.py")
+PROPERTY = function("properties/operators/value.py")
+SAMPLES = function("samples/operators.py")
+CALL = function("samples/operators.py", "call")
+ORACLE = function("oracle/operators.py")
+ATTEMPT = function("checking/invocation.py", "attempt")
+COMPARE = function("checking/compare.py")
+FACT = function("checking/recorder.py")
+ON_CPU = function("behaviours/behaviour.py", "on_cpu")
+ON_TARGET = function("behaviours/behaviour.py", "on_target")
+LAB = function("behaviours/lab.py")
+
+
+@pytest.mark.parametrize(
+    ("stack", "phase"),
+    [
+        ((HARNESS,), "harness"),
+        ((HARNESS, PROPERTY), "property"),
+        ((HARNESS, PROPERTY, SAMPLES), "samples"),
+        ((HARNESS, PROPERTY, ATTEMPT, CALL), "device"),
+        ((HARNESS, PROPERTY, ORACLE, CALL), "oracle"),
+        ((HARNESS, PROPERTY, ORACLE, SAMPLES), "samples"),
+        ((HARNESS, PROPERTY, COMPARE), "compare"),
+        ((HARNESS, PROPERTY, FACT), "property"),
+        ((HARNESS, ON_CPU, PROPERTY, LAB), "oracle"),
+        ((HARNESS, ON_TARGET, PROPERTY), "device"),
+        ((HARNESS, ON_TARGET, PROPERTY, COMPARE), "compare"),
+    ],
+)
+def test_time_belongs_to_the_innermost_phase(stack: tuple[Callable[..., None], ...], phase: str) -> None:
+    sampler = StackSampler(0.002)
+    sampler.begin()
+    stack[0](*stack[1:])
+    spent = sampler.end()
+    sampler.close()
+    assert max(spent, key=spent.__getitem__) == phase
+    assert spent[phase] == pytest.approx(0.06, abs=0.04)
+
+
+def test_a_call_that_keeps_the_interpreter_is_charged_when_it_ends() -> None:
+    def busy() -> None:
+        sum(range(6_000_000))
+
+    sampler = StackSampler(0.002)
+    sampler.begin()
+    start = time.perf_counter()
+    PROPERTY(ATTEMPT, busy)
+    elapsed = time.perf_counter() - start
+    HARNESS()
+    spent = sampler.end()
+    sampler.close()
+    assert spent.get("device", 0.0) + spent.get("property", 0.0) > 0.5 * elapsed
+
+
+def test_results_do_not_share_their_time() -> None:
+    sampler = StackSampler(0.002)
+    sampler.begin()
+    PROPERTY(SAMPLES)
+    first = sampler.end()
+    time.sleep(0.05)  # between two results: nobody's
+    sampler.begin()
+    PROPERTY(COMPARE)
+    second = sampler.end()
+    sampler.close()
+    assert first["samples"] > 0.03 and "compare" not in first
+    assert second["compare"] > 0.03 and "samples" not in second
+
+
+def test_every_place_exists_and_every_phase_has_a_place() -> None:
+    assert all((ROOT / place).exists() for place, _ in stack_sampler._PLACES)
+    for place, name in stack_sampler._FUNCTIONS:
+        assert f"def {name}(" in (ROOT / place).read_text()
+    assert {phase for _, phase in stack_sampler._PLACES if phase} == set(PHASES)
+    assert phase_of(pytest.raises.__code__) == ""
