@@ -148,7 +148,16 @@ def clear(session: nox.Session, output: Path) -> None:
 def tests(session: nox.Session) -> None:
     """The tests of the harness and of the reference device, the longest files first (tests/README.md)."""
     environment = prepare(session)
-    environment.install("hypothesis", "pillow", "torchao", "habana-pyhlml", "torch-tb-profiler", "tlparse")
+    environment.install(
+        "hypothesis",
+        "pillow",
+        "torchao",
+        "habana-pyhlml",
+        "torch-tb-profiler",
+        "tlparse",
+        "viztracer",
+        "selenium",
+    )
     environment.run("python", "-m", "pytest", *TESTS, f"--ignore={VENDOR}", *session.posargs)
     if not session.posargs:
         lazy = ("-q", "-n", str(os.cpu_count() or 1), *LAZY)

@@ -153,7 +153,7 @@ def _say(document: Document, arguments: argparse.Namespace, chosen: Request) -> 
         print(line)
     page = chosen.output / "profile.html"
     if chosen.profile and page.is_file():
-        print(f"Where the time went: {folders.short(page)}")
+        print(f"Time by phase: {folders.short(page)}")
     return int(document["exit"])
 
 

@@ -32,7 +32,7 @@ def page(results: Document, profile: str | None = None) -> str:
         "SCRIPT": "\n".join((_FOLDER / name).read_text() for name in _SCRIPTS),
         "DATA": embed(compact(results)),
     }
-    link = f'<p><a href="{profile}">Where the time went</a></p>' if profile else ""
+    link = f'<p><a href="{profile}">Time by phase</a></p>' if profile else ""
     template = template.replace("<!--PROFILE-->", link)
     before, _, rest = template.partition("/*STYLE*/")
     middle, _, rest = rest.partition("/*DATA*/")

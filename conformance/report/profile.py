@@ -85,7 +85,7 @@ class WorkerTime:
 
 @dataclasses.dataclass
 class Profile:
-    """What the time of a leg went into.
+    """A leg, by what its time went into.
 
     Attributes:
         name: the leg's.

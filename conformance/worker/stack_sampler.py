@@ -103,7 +103,7 @@ class StackSampler:
 
 
 def phase_of(code: CodeType) -> str:
-    """Phase of a function's frames; empty if its caller's counts, as for all that is not of the suite."""
+    """Phase of the frames of a function; empty for a file outside the suite and for a helper."""
     try:
         place = Path(code.co_filename).relative_to(_ROOT).as_posix()
     except ValueError:

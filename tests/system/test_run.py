@@ -221,7 +221,7 @@ def test_a_profile_shows_where_the_time_went_and_leaves_the_verdicts_alone(cli: 
     run = cli("run", "-n", "1", "--profile", sham="good,fail,crash")
     assert (run.code, run.rows.keys()) == (plain.code, plain.rows.keys())
     assert [row["verdict"] for row in run.rows.values()] == [row["verdict"] for row in plain.rows.values()]
-    assert "Where the time went: out/profile.html" in run.out and "profile" not in plain.out
+    assert "Time by phase: out/profile.html" in run.out and "profile" not in plain.out
     (leg,) = json.loads((run.folder / "profile.json").read_text())["legs"]
     # A crash takes the time of its result along.
     finished = [row for row in run.rows.values() if row["verdict"] != "crash"]

@@ -83,7 +83,7 @@ def test_results_do_not_share_their_time() -> None:
     sampler.begin()
     PROPERTY(SAMPLES)
     first = sampler.end()
-    time.sleep(0.05)  # between two results: nobody's
+    time.sleep(0.05)  # between two results
     sampler.begin()
     PROPERTY(COMPARE)
     second = sampler.end()

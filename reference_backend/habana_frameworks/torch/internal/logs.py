@@ -109,7 +109,7 @@ def module_of(logger: str) -> str:
 
 
 def log_recipe(name: str, text: Callable[[], str]) -> None:
-    """Write a compiled graph where torch's settings ask for it: ``TORCH_LOGS=hpu_recipes``, ``TORCH_TRACE``.
+    """Write a compiled graph if settings of torch ask for it: ``TORCH_LOGS=hpu_recipes``, ``TORCH_TRACE``.
 
     Args:
         name: of the graph.

@@ -61,7 +61,7 @@ _FLAGS = {
 
 @dataclass(frozen=True)
 class LogSettings:
-    """What the log has, and its destination.
+    """Settings of the log: its lines and their destination.
 
     Attributes:
         levels: for each module the levels let through: bit N for `LEVELS[N]`.
