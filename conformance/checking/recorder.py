@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Set
+from collections.abc import Callable, Set
+from typing import Any
 
 from conformance.model.messages import message_shape
 from conformance.model.verdicts import Failure, Kind, Placement, Result, ResultId, Verdict, plain
@@ -35,6 +36,8 @@ class Recorder:
         self.lacking: tuple[str, ...] = ()
         #: Whether the first deviation raises :class:`Enough`; those of trials do when they are absorbed.
         self.first_only = False
+        #: Called with each sample that goes to the device, if anyone asks.
+        self.watch: Callable[[Any], object] | None = None
         self._started = time.perf_counter()
         self._comparisons = 0
         self._empty_comparisons = 0
@@ -123,6 +126,7 @@ class Recorder:
         """Return an empty recorder of the same result, for observations that may not count."""
         other = Recorder(self.id, seed=self.seed, about_emptiness=self.about_emptiness)
         other.lacking = self.lacking
+        other.watch = self.watch
         return other
 
     @property

@@ -30,6 +30,18 @@ class FailureRow(_FailureOptional):
     message: str
 
 
+class SamplePattern(TypedDict):
+    """Condition that the samples that fail have in common.
+
+    ``failed`` of the ``such`` samples that have it fail, and none of the ``others``, which lack it.
+    """
+
+    when: str
+    failed: int
+    such: int
+    others: int
+
+
 class ResultDetails(TypedDict, total=False):
     """The keys of a result that are left out if they are empty or zero."""
 
@@ -42,6 +54,7 @@ class ResultDetails(TypedDict, total=False):
     notes: list[str]
     failures: list[FailureRow]
     failed_samples: list[int]
+    pattern: SamplePattern
     intermittent: bool
 
 

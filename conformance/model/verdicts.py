@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import zlib
 
-from conformance.model.records import AttemptDetails, AttemptRow, FailureRow
+from conformance.model.records import AttemptDetails, AttemptRow, FailureRow, SamplePattern
 
 
 class Verdict(str, enum.Enum):
@@ -171,6 +171,8 @@ class Result:
     seed: int = 0
     attempt: int = 1
     failed_samples: list[int] = dataclasses.field(default_factory=list)
+    #: What the samples that fail have in common, if that is known.
+    pattern: SamplePattern | None = None
     #: It failed, and ended in another way when it ran once more at once.
     intermittent: bool = False
 
@@ -204,6 +206,8 @@ class Result:
             row["failures"] = [failure.to_json() for failure in self.failures]
         if self.failed_samples:
             row["failed_samples"] = self.failed_samples
+        if self.pattern is not None:
+            row["pattern"] = self.pattern
         if self.intermittent:
             row["intermittent"] = True
         return row
@@ -220,6 +224,7 @@ class Result:
                 Failure(Kind(f["kind"]), f["message"], f.get("sample")) for f in data.get("failures", [])
             ],
             failed_samples=list(data.get("failed_samples", [])),
+            pattern=data.get("pattern"),
             intermittent=data.get("intermittent", False),
             notes=list(data.get("notes", [])),
             samples_used=data.get("samples_used", 0),

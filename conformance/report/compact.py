@@ -93,6 +93,7 @@ def _cause(group: groups.Group) -> dict[str, object]:
         "counts": group.counts(),
         "legs": group.legs,
         "kind": kind,
+        "pattern": group.pattern(),
         "said": next(iter(message.splitlines()), "")[:300],
         "leg": number,
         "id": row["id"],

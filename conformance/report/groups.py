@@ -1,9 +1,9 @@
 """Unexpected results grouped by cause, so that a broken allocator does not read as four thousand bugs.
 
 Results belong together if they have the same kind of failure, the same shape of message, and one family of
-properties and of operators. If the message quotes an error of the target, its words tell causes apart by
-themselves, whatever the family. If it does not (a wrong value), the families stay apart, unless most of what
-ran of them fails like that: then the operators are hardly the cause.
+properties and of operators. If the message quotes an error of the target, or speaks of one that is missing,
+its words tell causes apart by themselves, whatever the family. If it does not (a wrong value), the families
+stay apart, unless most of what ran of them fails like that: then the operators are hardly the cause.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ from collections.abc import Iterable, Sequence
 
 from conformance.model.messages import message_shape, prerequisite, quotes_error
 from conformance.model.records import Leg, Row
-from conformance.model.verdicts import ResultId, Verdict
+from conformance.model.verdicts import Kind, ResultId, Verdict
 from conformance.report.families import operator_family, property_family
 
 _ORDER = list(Verdict)
+#: Kinds of failure whose messages are alike whatever the cause.
+_ALIKE = frozenset(
+    kind.value for kind in (Kind.VALUE, Kind.METADATA, Kind.ALIASING, Kind.DTYPE, Kind.MESSAGE, Kind.STATE)
+)
 #: From this many families of operators on, and this share of the subjects that ran, it is one cause for all.
 _MANY_FAMILIES = 4
 _MOST = 0.5
@@ -63,6 +67,18 @@ class Group:
             f"{by_verdict[word.value]} {word.value}" for word in _ORDER if by_verdict[word.value]
         )
 
+    def pattern(self) -> str:
+        """A sentence about the samples that fail, if all results that have one say the same; else empty."""
+        found = [row["pattern"] for _, row in self.rows if "pattern" in row]
+        if not found or len({one["when"] for one in found}) > 1:
+            return ""
+        failed, such = sum(one["failed"] for one in found), sum(one["such"] for one in found)
+        others = sum(one["others"] for one in found)
+        only = "exactly" if failed == such else "only"
+        when = found[0]["when"]
+        condition = f"unless {when[5:]}" if when.startswith("not: ") else f"when {when}"
+        return f"fails {only} {condition}: {failed:,} of {such:,} such samples, 0 of {others:,} others"
+
     def name(self) -> str:
         """A short name of what fails: a prerequisite of the suite, or the subjects."""
         if named := prerequisite(self.shape):
@@ -106,7 +122,7 @@ def grouped(rows: Iterable[tuple[int, Row]], legs: Sequence[Leg]) -> list[Group]
         kind, message = said(row)
         key = kind, message_shape(message, ResultId.parse(row["id"]).case.subject)
         by_shape.setdefault(key, []).append((number, row))
-        if not quotes_error(message) and row["verdict"] != Verdict.XPASS.value:
+        if kind in _ALIKE and not quotes_error(message) and row["verdict"] != Verdict.XPASS.value:
             plain.add(key)
     ran = _ran(legs)
     groups = []

@@ -101,7 +101,7 @@ function causeTable() {
       const line = commandOf(data.legs[cause.leg], cause.id);
       return `<tr><td>${text(cause.counts)}</td><td>${text(cause.name)}</td>` +
         `<td><button class="link" data-result="${cause.leg},${text(cause.id)}">${text(cause.id)}</button><br>` +
-        `${text(cause.kind)}: ${text(cause.said)}</td>` +
+        `${text(cause.kind)}: ${text(cause.said)}${cause.pattern ? `<br><b>${text(cause.pattern)}</b>` : ""}</td>` +
         `<td><button class="copy" data-copy="${text(line)}">copy</button></td></tr>`;
     }).join("") + "</tbody></table>";
 }

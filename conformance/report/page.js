@@ -46,6 +46,12 @@ function chooseLeg(index) {
   draw();
 }
 
+/* The results that a leg has, and those that it should have had if they are more. */
+function ran(entry) {
+  const count = Object.values(entry.totals).reduce((sum, number) => sum + number, 0);
+  return `${count.toLocaleString()}${count < entry.planned ? ` of ${entry.planned.toLocaleString()}` : ""} results`;
+}
+
 function head() {
   const words = ["as expected", "unexpected results", "not run", "incomplete"];
   const whole = view === "overview" && data.legs.length > 1, totals = whole ? data.totals : leg.totals;
@@ -58,7 +64,7 @@ function head() {
   $("state").innerHTML = whole
     ? `<b>${words[data.exit]}</b> · torch ${text(all((entry) => entry.torch))} · ${data.legs.length} legs`
     : `<b>${words[leg.exit]}</b> · torch ${text(leg.torch)} · ` +
-      `${leg.planned.toLocaleString()} results in ${leg.cases.length.toLocaleString()} cases · ` +
+      `${ran(leg)} in ${leg.cases.length.toLocaleString()} cases · ` +
       `${text(leg.started.replace("T", " "))} · ${Math.round(leg.seconds)} s`;
   const total = Object.values(totals).reduce((sum, count) => sum + count, 0) || 1;
   $("bar").innerHTML = Object.entries(totals).map(([name, count]) =>

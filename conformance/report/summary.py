@@ -81,6 +81,8 @@ def group_lines(
         yield f"  {group.name()}: {group.counts()}{where}"
         number, row = group.example
         yield f"    {row['id']}{_kind(row)} {_first(row)}"[:220]
+        if pattern := group.pattern():
+            yield f"    {pattern}"
         yield f"    {repeat(row['id'], target or target_word(legs[number]), legs[number])}"
     hidden = causes[shown:]
     if hidden:

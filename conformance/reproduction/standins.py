@@ -44,6 +44,7 @@ class Recorder:
     lacking: tuple[str, ...] = ()
     #: A script goes on after a failure.
     first_only = False
+    watch = None
 
     def __init__(
         self, id: Any, seed: int, about_emptiness: bool = False, waiting: list[str] | None = None

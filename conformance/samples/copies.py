@@ -228,6 +228,8 @@ def to_device(
     With a recorder the reason is recorded there (`report_copy`): kind VALUE for wrong bits, METADATA for a
     wrong layout, REFUSED or EXCEPTION for an error. Without one the error is raised.
     """
+    if recorder is not None and recorder.watch is not None:
+        recorder.watch(sample)
     copier = Copier(torch.device(target.device), check=check)
     try:
         input, args, kwargs = copier.tree(sample.arguments)

@@ -26,7 +26,8 @@ from conformance.results.journal import Journal
 from conformance.results.ledger import unusable
 from conformance.subjects import catalogue
 from conformance.target.target import Target
-from conformance.worker import evidence
+from conformance.worker import evidence, sample_pattern
+from conformance.worker.sample_pattern import SampleWatch
 from conformance.worker.stack_sampler import StackSampler
 
 #: A failing result that took longer is not run once more.
@@ -115,7 +116,10 @@ class Executor:
                 self._sampler.begin()
             result = self.last = self._check(entry, subject, result_id)
             if self._is_worth_repeating(result):
-                again = self._check(entry, subject, result_id)
+                watch = SampleWatch()
+                again = self._check(entry, subject, result_id, watch)
+                if again.failed_samples == result.failed_samples:
+                    result.pattern = sample_pattern.find(watch.features, result.failed_samples)
                 if words := _other_outcome(result, again):
                     notes = [*result.notes, f"intermittent: run once more at once, {words}"]
                     result = self.last = dataclasses.replace(result, intermittent=True, notes=notes)
@@ -138,11 +142,18 @@ class Executor:
                 phases=self._sampler.end(),
             )
 
-    def _check(self, entry: Property, subject: catalogue.Subject, result_id: ResultId) -> Result:
+    def _check(
+        self,
+        entry: Property,
+        subject: catalogue.Subject,
+        result_id: ResultId,
+        watch: SampleWatch | None = None,
+    ) -> Result:
         seed = seed_of(subject.name, result_id.dtype)
         if self.watchdog is not None:
             self.watchdog.feed()
         recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
+        recorder.watch = watch
         recorder.lacking = needs.lacking(self.target, entry, subject.kind, subject.name)
         deadly = [word for word in recorder.lacking if word in self.target.crashing]
         if deadly:

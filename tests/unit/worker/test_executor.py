@@ -45,7 +45,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[Result,
         turns = iter(range(len(checks)))
         count = 0
 
-        def check(self: Executor, entry: Property, subject: object, result_id: ResultId) -> Result:
+        def check(
+            self: Executor, entry: Property, subject: object, result_id: ResultId, watch: object = None
+        ) -> Result:
             nonlocal count
             count += 1
             turn = next(turns)

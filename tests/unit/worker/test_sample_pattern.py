@@ -1,0 +1,157 @@
+"""The pattern of the samples that fail, and what a report makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import Kind, Result, ResultId
+from conformance.plan.plan import Case
+from conformance.report import groups
+from conformance.samples.operators import Sample
+from conformance.target.file import load
+from conformance.worker import sample_pattern
+from conformance.worker.executor import Executor
+from conformance.worker.sample_pattern import SampleWatch
+from tests.support.legs import leg
+
+
+def watched(*inputs: Any, **keywords: list[Any]) -> dict[int, set[str]]:
+    watch = SampleWatch()
+    for index, value in enumerate(inputs):
+        tensors = value if isinstance(value, tuple) else (value,)
+        given = {name: values[index] for name, values in keywords.items() if values[index] is not ...}
+        watch(Sample(index, tensors[0], tensors[1:], given))
+    return watch.features
+
+
+DENSE, STRIDED = torch.ones(4, 4), torch.ones(4, 4).t()
+BASE = torch.arange(1.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("bad", "good", "when"),
+    [
+        (torch.ones(4, 6).t(), torch.ones(4, 6), "an input is not contiguous"),
+        (torch.ones(1, 2, 3, 4).contiguous(memory_format=torch.channels_last), torch.ones(1, 2, 3, 4),
+         "an input is channels_last"),
+        (torch.ones(8)[2:], torch.ones(6), "an input has an offset into its storage"),
+        (torch.ones(1).expand(4), torch.ones(4), "an input is expanded"),
+        (torch.ones(0), torch.ones(1), "an input has no elements"),
+        (torch.ones(()), torch.ones(1), "an input has rank 0"),
+        (torch.ones(2000), torch.ones(1024), "an input has more than 1,024 elements"),
+        (torch.ones(1, 1, 1, 1, 1), torch.ones(1, 1, 1, 1), "an input has rank 5 or more"),
+        ((torch.ones(2), torch.ones(3)), (torch.ones(2), torch.ones(2)), "the inputs have several shapes"),
+        ((torch.ones(2), torch.ones(2).int()), (torch.ones(2), torch.ones(2)),
+         "the inputs have several dtypes"),
+        (torch.tensor([1.0, float("nan")]), BASE, "an input holds NaN"),
+        (torch.tensor([1.0, float("inf")]), BASE, "an input holds an infinity"),
+        (torch.tensor([1.0, 1e-40]), BASE, "an input holds a subnormal number"),
+        (torch.tensor([1, 0]), torch.tensor([1, 2]), "an input holds a zero"),
+        (torch.tensor([1, -3], dtype=torch.int8), torch.tensor([1, 2], dtype=torch.int8),
+         "an input holds a negative number"),
+    ],
+)  # fmt: skip
+def test_the_feature_that_tells_them_apart_is_found(bad: Any, good: Any, when: str) -> None:
+    found = sample_pattern.find(watched(bad, good, bad, good, good), [0, 2])
+    assert found == {"when": when, "failed": 2, "such": 2, "others": 3}
+    turned = sample_pattern.find(watched(bad, good, bad, good, good), [1, 3, 4])
+    assert turned is not None and (turned["failed"], turned["such"], turned["others"]) == (3, 3, 2)
+    assert turned["when"] == f"not: {when}" or not turned["when"].startswith("not: ")
+
+
+def test_options_count_too() -> None:
+    features = watched(*[BASE] * 4, dim=[-1, 0, -2, 1], keepdim=[True, False, True, ...])
+    found = sample_pattern.find(features, [0, 2])
+    assert found is not None and found["when"] in ("`dim` is negative", "`keepdim` is True")
+
+
+def test_a_feature_that_some_of_the_others_have_is_given_with_its_counts() -> None:
+    features = watched(STRIDED, DENSE, STRIDED, STRIDED, DENSE, DENSE)
+    assert sample_pattern.find(features, [0, 2]) is not None
+    found = sample_pattern.find({**features, 3: features[3] | {"x"}}, [0, 2])
+    assert found == {"when": "not: x", "failed": 2, "such": 5, "others": 1} or found == {
+        "when": "an input is not contiguous", "failed": 2, "such": 3, "others": 3
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("failed", [[0], [0, 1, 2, 3], [0, 1, 2], [0, 7]])
+def test_too_few_samples_or_unknown_ones_say_nothing(failed: list[int]) -> None:
+    assert sample_pattern.find(watched(STRIDED, STRIDED, DENSE, DENSE), failed) is None
+
+
+def test_samples_without_a_common_feature_have_no_pattern() -> None:
+    assert sample_pattern.find(watched(BASE, BASE, BASE, BASE), [0, 1]) is None
+
+
+def wrong_if(condition: Callable[[torch.Tensor], bool]) -> Callable[..., Any]:
+    def op(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(input: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(input, *args, **kwargs)
+            return result + 1 if isinstance(input, torch.Tensor) and condition(input) else result
+
+        return call
+
+    return op
+
+
+def test_a_failing_result_carries_the_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = Executor(load("cpu").target("eager"), repeats=True)
+    info = executor.subject("operator", "sum").info
+    op = info.op
+    fault = wrong_if(lambda tensor: tensor.dim() == 0)
+    # The oracle calls the operator as often as the device: only calls by the property are changed.
+    from conformance.properties.operators import value as property_module
+
+    run = property_module.run
+    monkeypatch.setattr(property_module, "run", lambda target, called, copy: run(target, fault(op), copy))
+    (result,) = executor.run(Case("operator", "value", "sum", ("float32",)))
+    assert result.pattern is not None
+    assert result.pattern["when"] == "an input has rank 0"
+    assert result.pattern["failed"] == len(result.failed_samples)
+    assert Result.from_json(result.to_json()).pattern == result.pattern
+
+
+def test_a_passing_result_is_not_watched() -> None:
+    (result,) = Executor(load("cpu").target("eager"), repeats=True).run(
+        Case("operator", "value", "add", ("float32",))
+    )
+    assert result.pattern is None
+    assert Recorder(ResultId.parse("value/add@float32"), seed=0).watch is None
+
+
+def group_of(*patterns: dict[str, Any] | None) -> groups.Group:
+    rows = []
+    for number, pattern in enumerate(patterns):
+        row = {
+            "id": f"value/add{number}@float32",
+            "verdict": "fail",
+            "seconds": 0.1,
+            "failures": [{"kind": Kind.EXCEPTION.value, "message": "the call raised RuntimeError: same"}],
+        }
+        rows.append(row | ({"pattern": pattern} if pattern else {}))
+    cases = {row["id"].rpartition("@")[0]: "fail" for row in rows}
+    (group,) = groups.of([leg("eager", results=rows, cases=cases, exit=1)])
+    return group
+
+
+def pattern(when: str, failed: int, such: int, others: int) -> dict[str, Any]:
+    return {"when": when, "failed": failed, "such": such, "others": others}
+
+
+def test_a_cause_adds_up_the_patterns_of_its_results() -> None:
+    strided = "an input is not contiguous"
+    group = group_of(pattern(strided, 20, 20, 100), pattern(strided, 11, 11, 12), None)
+    assert group.pattern() == (
+        "fails exactly when an input is not contiguous: 31 of 31 such samples, 0 of 112 others"
+    )
+    group = group_of(pattern(f"not: {strided}", 3, 5, 1000))
+    assert group.pattern() == (
+        "fails only unless an input is not contiguous: 3 of 5 such samples, 0 of 1,000 others"
+    )
+    assert group_of(pattern(strided, 2, 2, 2), pattern("an input holds NaN", 2, 2, 2)).pattern() == ""
+    assert group_of(None).pattern() == ""
