@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
+from conformance.certificate import progress
 from conformance.errors import UsageError
+from conformance.model.records import Leg
+from conformance.report.opening import Opening
+from conformance.results import diff
+from conformance.results import document as results
 
 Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -54,3 +60,27 @@ def check_writable(folder: Path, option: str = "--output") -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(f"{option} {folder} cannot be written ({reason}); name a folder that can") from None
+
+
+def earlier(folder: Path) -> list[Leg]:
+    """The legs of the run that a new one in this folder replaces; none if there is none that can be read."""
+    try:
+        return results.read(folder / "results.json")["legs"]
+    except (OSError, UsageError):
+        return []
+
+
+def opening(legs: Sequence[Leg], before: Sequence[Leg] | None = None) -> Opening:
+    """Make the opening of a report.
+
+    Args:
+        legs: of the run.
+        before: those of the run before it, if there was one.
+    """
+    changes = None
+    if before:
+        try:
+            changes = diff.compare(before, legs)
+        except UsageError:  # runs of other modes
+            changes = None
+    return Opening(progress.of(legs), changes)

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from conformance.commands import common
 from conformance.expectations import entries
 from conformance.model.records import Leg
 from conformance.report import files, summary
@@ -43,7 +44,7 @@ def execute(arguments: argparse.Namespace) -> int:
         legs += _without_part(folder, {leg["name"] for leg in legs})
     else:
         legs = files.read(folder)
-    document = files.write(folder, legs)
+    document = files.write(folder, legs, common.opening(legs))
     for line in summary.lines(document, target=arguments.target, folder=folder):
         print(line)
     return int(document["exit"])

@@ -120,6 +120,7 @@ def execute(arguments: argparse.Namespace) -> int:
             why = "holds no failure to try again" if failed else "is complete"
             print(f"nothing to do: the run in {folder} {why}")
             return _say(document, arguments, chosen)
+    before = common.earlier(chosen.output) if folder is None else None
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
         if folder is not None:
@@ -144,7 +145,8 @@ def execute(arguments: argparse.Namespace) -> int:
         legs_run = [results.not_run(chosen, mode, build, str(error))]
     finally:
         signal.signal(signal.SIGTERM, previous)
-    return _say(files.write(chosen.output, legs_run), arguments, chosen)
+    opening = common.opening(legs_run, before)
+    return _say(files.write(chosen.output, legs_run, opening), arguments, chosen)
 
 
 def _say(document: Document, arguments: argparse.Namespace, chosen: Request) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 from conformance.model.records import Document, Leg
 from conformance.model.verdicts import Placement, ResultId, Verdict
 from conformance.report import groups
+from conformance.report.opening import Opening
 from conformance.report.summary import repeat, target_word
 
 #: One letter per verdict; the page's script reads the same table from the data.
@@ -69,8 +70,8 @@ class Names:
         return list(self.numbers)
 
 
-def compact(results: Document) -> dict[str, object]:
-    """The data of the page from a results document."""
+def compact(results: Document, opening: Opening | None = None) -> dict[str, object]:
+    """The data of the page from a results document, and what it opens with."""
     return {
         "suite": results["suite"],
         "exit": results["exit"],
@@ -80,6 +81,7 @@ def compact(results: Document) -> dict[str, object]:
         "unexpected": "".join(letter for verdict, letter in LETTERS.items() if verdict.unexpected),
         "placements": list(_PLACEMENTS),
         "causes": [_cause(group) for group in groups.of(results["legs"])[:CAUSES]],
+        "opening": None if opening is None else opening.to_json(),
         "legs": [_leg(leg) for leg in results["legs"]],
     }
 

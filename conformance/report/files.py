@@ -10,14 +10,20 @@ from conformance.expectations import entries
 from conformance.expectations.entries import Book
 from conformance.model.records import Document, Header, Leg
 from conformance.report import html, junit, profile
+from conformance.report.opening import Opening
 from conformance.results import document as results
 from conformance.results import folders
 from conformance.results.journal import Tail
 from conformance.target import file as target_file
 
 
-def write(folder: Path, legs: list[Leg]) -> Document:
+def write(folder: Path, legs: list[Leg], opening: Opening | None = None) -> Document:
     """Write results, JUnit XML and the report of some legs, and their profile if they have one.
+
+    Args:
+        folder: for the files.
+        legs: of the run.
+        opening: what the report opens with, if that is known.
 
     Returns:
         The results document.
@@ -26,7 +32,7 @@ def write(folder: Path, legs: list[Leg]) -> Document:
     results.write(folder / "results.json", document)
     junit.write(folder / "junit.xml", document)
     shown = profile.write(folder, [path for path in folders.journals(folder) if _is_profiled(path)])
-    html.write(folder / "report.html", document, shown[0].name if shown else None)
+    html.write(folder / "report.html", document, shown[0].name if shown else None, opening)
     return document
 
 

@@ -3,13 +3,16 @@
 Results belong together if they have the same kind of failure, the same shape of message, and one family of
 properties and of operators. If the message quotes an error of the target, or speaks of one that is missing,
 its words tell causes apart by themselves, whatever the family. If it does not (a wrong value), the families
-stay apart, unless most of what ran of them fails like that: then the operators are hardly the cause.
+stay apart, unless most of what ran of them fails like that: then the operators are hardly the cause. Wrong
+values of one family of operators in one mode are one cause, whatever call showed them, unless the samples
+that fail follow different patterns.
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 from collections.abc import Iterable, Sequence
 
 from conformance.model.messages import message_shape, prerequisite, quotes_error
@@ -22,6 +25,9 @@ _ORDER = list(Verdict)
 _ALIKE = frozenset(
     kind.value for kind in (Kind.VALUE, Kind.METADATA, Kind.ALIASING, Kind.DTYPE, Kind.MESSAGE, Kind.STATE)
 )
+#: A message about a wrong value; the words before and after it say which call showed it.
+_WRONG = re.compile(r" is [^\n]{1,120}? at [\[(][^\n]*?, expected ")
+_WRONG_VALUES = "wrong values"
 #: From this many families of operators on, and this share of the subjects that ran, it is one cause for all.
 _MANY_FAMILIES = 4
 _MOST = 0.5
@@ -120,7 +126,10 @@ def grouped(rows: Iterable[tuple[int, Row]], legs: Sequence[Leg]) -> list[Group]
     plain: set[tuple[str, str]] = set()
     for number, row in rows:
         kind, message = said(row)
-        key = kind, message_shape(message, ResultId.parse(row["id"]).case.subject)
+        shape = _shape(kind, message, ResultId.parse(row["id"]).case.subject)
+        # One error of the target is one cause, whether it counts as a refusal or not.
+        same = kind == Kind.REFUSED.value and quotes_error(message)
+        key = Kind.EXCEPTION.value if same else kind, shape
         by_shape.setdefault(key, []).append((number, row))
         if kind in _ALIKE and not quotes_error(message) and row["verdict"] != Verdict.XPASS.value:
             plain.add(key)
@@ -128,8 +137,32 @@ def grouped(rows: Iterable[tuple[int, Row]], legs: Sequence[Leg]) -> list[Group]
     groups = []
     for (kind, shape), members in by_shape.items():
         parts = _by_family(members, ran) if (kind, shape) in plain else [members]
+        if shape == _WRONG_VALUES:
+            parts = _of_one_operator(parts)
         groups += [Group(kind, shape, part) for part in parts]
     return sorted(groups, key=lambda group: (-group.count, rank(group.example[1])))
+
+
+def _shape(kind: str, message: str, subject: str) -> str:
+    if kind == Kind.VALUE.value and _WRONG.search(message):
+        return _WRONG_VALUES
+    return message_shape(message, subject)
+
+
+def _of_one_operator(parts: Iterable[list[tuple[int, Row]]]) -> list[list[tuple[int, Row]]]:
+    """Merge parts of one family of operators, mode and pattern; one of many families stays as it is."""
+    merged: dict[object, list[tuple[int, Row]]] = {}
+    for part in parts:
+        families = {operator_family(ResultId.parse(row["id"]).case.subject) for _, row in part}
+        if len(families) > 1:
+            merged[id(part)] = part
+            continue
+        (family,) = families
+        for number, row in part:
+            mode, line, _ = ResultId.parse(row["id"]).case.property.partition("_")
+            pattern = row["pattern"]["when"] if "pattern" in row else ""
+            merged.setdefault((family, mode if line else "", pattern), []).append((number, row))
+    return list(merged.values())
 
 
 def _by_family(

@@ -8,6 +8,7 @@ from typing import Any
 
 from conformance.model.records import Document
 from conformance.report.compact import compact
+from conformance.report.opening import Opening
 
 _FOLDER = Path(__file__).parent
 _SCRIPTS = ("overview.js", "page.js")
@@ -19,18 +20,19 @@ def embed(data: Any) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def page(results: Document, profile: str | None = None) -> str:
+def page(results: Document, profile: str | None = None, opening: Opening | None = None) -> str:
     """The page of a results document.
 
     Args:
         results: the document.
         profile: the file beside it that shows what the time went into, if there is one.
+        opening: levels and changes, which come first.
     """
     template = (_FOLDER / "page.html").read_text()
     parts = {
         "STYLE": (_FOLDER / "page.css").read_text(),
         "SCRIPT": "\n".join((_FOLDER / name).read_text() for name in _SCRIPTS),
-        "DATA": embed(compact(results)),
+        "DATA": embed(compact(results, opening)),
     }
     link = f'<p><a href="{profile}">Time by phase</a></p>' if profile else ""
     template = template.replace("<!--PROFILE-->", link)
@@ -40,6 +42,6 @@ def page(results: Document, profile: str | None = None) -> str:
     return "".join((before, parts["STYLE"], middle, parts["DATA"], last, parts["SCRIPT"], end))
 
 
-def write(path: Path, results: Document, profile: str | None = None) -> None:
-    """Write the report of a results document; `profile` as in `page`."""
-    path.write_text(page(results, profile))
+def write(path: Path, results: Document, profile: str | None = None, opening: Opening | None = None) -> None:
+    """Write the report of a results document; the arguments are those of `page`."""
+    path.write_text(page(results, profile, opening))

@@ -106,6 +106,39 @@ function causeTable() {
     }).join("") + "</tbody></table>";
 }
 
+/* The level of each leg, and the results between it and the next, by cause. */
+function levelEntry(entry) {
+  const name = data.legs.length > 1 ? `${text(data.legs[entry.leg].name)}: ` : "";
+  const share = `${entry.passed.toLocaleString()} of ${entry.due.toLocaleString()} results pass`;
+  if (entry.holds) return `<p>${name}<b>holds ${text(entry.level)}</b> (${share})</p>`;
+  /* Of a part of the results nothing can be said about the others. */
+  if (entry.unfit.length) return `<p>${name}no level can be had from this run: ${text(entry.unfit[0])}.</p>`;
+  const rows = entry.blockers.map((one) => `<tr><td class="n">${one.count.toLocaleString()}</td><td>${text(one.name)}</td>` +
+    `<td><button class="link" data-result="${entry.leg},${text(one.example)}">${text(one.example)}</button><br>` +
+    `${text(one.said)}</td></tr>`).join("");
+  return `<p>${name}<b>${entry.missing.toLocaleString()} results are missing for ${text(entry.level)}</b> (${share})` +
+    `${entry.more ? `, of ${entry.blockers.length + entry.more} causes` : ""}</p>` +
+    (rows ? `<div class="scroll short"><table><thead><tr><th>results</th><th>of</th><th>look first at</th></tr></thead>` +
+      `<tbody>${rows}</tbody></table></div>` : "");
+}
+
+function changesEntry(changes) {
+  const words = { regressed: "worse", changed: "fail in another way", vanished: "gone", fixed: "fixed" };
+  const sorts = Object.entries(changes.sorts).filter(([, sort]) => sort.count);
+  return (sorts.length ? "" : "<p>Every verdict is as it was.</p>") +
+    sorts.map(([name, sort]) => `<details class="item"${name === "fixed" ? "" : " open"}><summary><b>` +
+      `${sort.count.toLocaleString()} ${words[name]}</b></summary>` + sort.first.map((one) =>
+        `<div><code>${text(one.id)}</code> <span class="kind">${text(one.words)}</span></div>`).join("") +
+      (sort.count > sort.first.length ? `<p>and ${sort.count - sort.first.length} more: <code>conformance diff</code></p>`
+        : "") + "</details>").join("") +
+    changes.notes.map((note) => `<p class="kind">${text(note)}</p>`).join("");
+}
+
+const levelView = () => data.opening && data.opening.levels.length
+  ? `<h2>Level</h2>${data.opening.levels.map(levelEntry).join("")}` : "";
+const changesView = () => data.opening && data.opening.changes
+  ? `<h2>Since the last run</h2>${changesEntry(data.opening.changes)}` : "";
+
 function drawOverview() {
   gathered ||= gather();
   const needle = $("text").value.trim().toLowerCase();
@@ -113,8 +146,9 @@ function drawOverview() {
     group.rows.some(([id]) => id.toLowerCase().includes(needle)));
   const total = groups.reduce((sum, group) => sum + group.count, 0);
   $("count").textContent = `${total.toLocaleString()} unexpected results of ${groups.length.toLocaleString()} subjects`;
-  $("overview").innerHTML = `<h2>Legs</h2><div class="scroll short">${legTable()}</div>` +
+  $("overview").innerHTML = levelView() +
     (data.causes.length ? `<h2>Unexpected, by cause</h2><div class="scroll short">${causeTable()}</div>` : "") +
+    changesView() + `<h2>Legs</h2><div class="scroll short">${legTable()}</div>` +
     "<h2>Unexpected, by subject</h2>" + (groups.length
       ? groups.slice(0, subjectsShown).map((group, index) => subjectEntry(group, index === 0)).join("")
       : '<p class="none">Nothing unexpected.</p>') +

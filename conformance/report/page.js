@@ -6,7 +6,7 @@ const order = Object.keys(letters).join("");
 const PAGE = 100;
 const VIEWS = ["overview", "matrix", "failures", "notes", "run"];
 const wish = location.hash.replace("#show-", "");
-const first = data.exit === 0 && data.legs.length === 1 ? "matrix" : "overview";
+const first = "overview";
 let leg, cells, view = VIEWS.includes(wish) ? wish : first, shown = PAGE;
 
 const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
@@ -46,10 +46,10 @@ function chooseLeg(index) {
   draw();
 }
 
-/* The results that a leg has, and those that it should have had if they are more. */
+/* The results that ran, of those that the level has if they are more. */
 function ran(entry) {
-  const count = Object.values(entry.totals).reduce((sum, number) => sum + number, 0);
-  return `${count.toLocaleString()}${count < entry.planned ? ` of ${entry.planned.toLocaleString()}` : ""} results`;
+  const count = Object.entries(entry.totals).reduce((sum, [name, number]) => name === "skip" ? sum : sum + number, 0);
+  return `${count.toLocaleString()}${count < entry.planned ? ` of ${entry.planned.toLocaleString()}` : ""} results ran`;
 }
 
 function head() {
@@ -64,7 +64,7 @@ function head() {
   $("state").innerHTML = whole
     ? `<b>${words[data.exit]}</b> · torch ${text(all((entry) => entry.torch))} · ${data.legs.length} legs`
     : `<b>${words[leg.exit]}</b> · torch ${text(leg.torch)} · ` +
-      `${ran(leg)} in ${leg.cases.length.toLocaleString()} cases · ` +
+      `${ran(leg)} · ` +
       `${text(leg.started.replace("T", " "))} · ${Math.round(leg.seconds)} s`;
   const total = Object.values(totals).reduce((sum, count) => sum + count, 0) || 1;
   $("bar").innerHTML = Object.entries(totals).map(([name, count]) =>

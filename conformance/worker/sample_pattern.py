@@ -34,7 +34,7 @@ class SampleWatch:
 
 
 def find(features: Mapping[int, set[str]], failed: Sequence[int]) -> SamplePattern | None:
-    """Find the feature that tells the samples that fail from the others.
+    """Find the feature that separates the samples that fail from the others.
 
     Args:
         features: of each sample by its index.

@@ -68,4 +68,4 @@ def test_a_cell_leads_to_its_result_and_a_mode_to_its_leg(tmp_path: Path) -> Non
     detail, state = show(tmp_path, "result:1,p/s1@d", "leg:1")
     assert detail.startswith(" p / s1 close dtype verdict ")
     assert "--mode lazy copy" in detail
-    assert state.startswith(" unexpected results · torch 2.13.0+git1 · 3 results in 3 cases ")
+    assert state.startswith(" unexpected results · torch 2.13.0+git1 · 3 results ran · ")

@@ -99,3 +99,60 @@ def test_the_summary_shows_ten_causes_and_counts_the_rest(tmp_path: Any) -> None
   and 3 more of 3 other causes; report.html has them all
 unexpected results: exit 1""",
     )
+
+
+WRONG = "{} is {} at {}, expected {} (allowed difference 1e-05, found 1; 4 of 9 elements are wrong)."
+
+
+def test_wrong_values_of_one_operator_are_one_cause_however_they_show() -> None:
+    def wrong(name: str, what: str, value: str = "1.5", expected: str = "0.5") -> tuple[str, str, str, str]:
+        return f"{name}", "fail", "value", WRONG.format(what, value, "[0, 1]", expected)
+
+    rows = [
+        wrong("value/sigmoid@float32", "the result"),
+        wrong("value/sigmoid@complex64", "the result", "(1.5-0.25j)", "(0.5-0.25j)"),
+        wrong("overload-layouts/sigmoid@float16", "the result of the function with gaps for tensor 0"),
+        wrong("non-contiguous/nn.Sigmoid@float32", "strided output 0 of Sigmoid() in train mode"),
+        wrong("compile_value/sigmoid@float32", "the result"),
+        wrong("value/tanh@float32", "the result"),
+    ]
+    found = groups.of(legs(*rows, passing=40))
+    assert sorted((group.count, group.name()) for group in found) == [
+        (1, "sigmoid"), (1, "tanh"), (4, "sigmoid, 2 subjects")
+    ]  # fmt: skip
+
+
+def test_different_patterns_of_samples_are_different_causes() -> None:
+    found = legs(
+        *[
+            (f"value/sigmoid@float{size}", "fail", "value", WRONG.format("the result", 1, "[0]", 2))
+            for size in (16, 32, 64)
+        ],
+        passing=40,
+    )
+    for row, when in zip(found[0]["results"], ("an input holds NaN", "an input is expanded"), strict=False):
+        row["pattern"] = {"when": when, "failed": 2, "such": 2, "others": 5}
+    assert sorted(group.pattern() for group in groups.of(found)) == [
+        "",
+        "fails exactly when an input holds NaN: 2 of 2 such samples, 0 of 5 others",
+        "fails exactly when an input is expanded: 2 of 2 such samples, 0 of 5 others",
+    ]
+
+
+def test_one_error_is_one_cause_refused_or_not() -> None:
+    rows = [
+        ("value/cumsum@float16", "fail", "exception", "the call raised RuntimeError: lost a lane at 0x7f"),
+        ("dtypes/cumsum@any", "fail", "refused",
+         "declared dtype float16 is refused: RuntimeError: lost a lane at 0x8f"),
+    ]  # fmt: skip
+    (group,) = groups.of(legs(*rows, passing=3))
+    assert group.count == 2
+
+
+def test_a_missing_error_is_one_cause_for_all_operators() -> None:
+    rows = [
+        (f"cpu-arguments/{name}@float32", "fail", "error-type", "a CPU tensor as input 1 was accepted")
+        for name in ("add", "linalg.lu", "fft.fft", "index_add")
+    ]
+    (group,) = groups.of(legs(*rows, passing=90))
+    assert (group.count, group.name()) == (4, "4 subjects")

@@ -1,0 +1,130 @@
+"""The opening of a report: the level that a leg holds, the way to the next by cause, and what has changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conformance.certificate import progress
+from conformance.commands import common
+from conformance.report import html
+from conformance.report.opening import LevelProgress
+from conformance.results import document
+from tests.support import certifiable
+from tests.support.certifiable import Leg
+
+OFF = {"verdict": "fail", "failures": [{"kind": "exception", "message": "the call raised RuntimeError: off"}]}
+
+
+def levels(*legs: Leg) -> list[tuple[int, str, bool]]:
+    return [(one.leg, one.level, one.holds) for one in progress.of(legs)]
+
+
+def failing(leg: Leg, count: int) -> Leg:
+    names = [row["id"] for row in leg["results"] if row["id"].startswith("value/")][:count]
+    return certifiable.with_rows(leg, dict.fromkeys(names, OFF))
+
+
+def test_the_broadest_level_that_is_held_and_the_next() -> None:
+    assert levels(certifiable.leg("bringup")) == [(0, "bringup", True)]
+    assert levels(certifiable.leg("core")) == [(0, "core", True)]
+    core = certifiable.leg("core")
+    later = [row["id"] for row in core["results"] if row["id"].startswith("layout/")][:1]
+    assert levels(certifiable.with_rows(core, dict.fromkeys(later, OFF))) == [
+        (0, "bringup", True), (0, "core", False)
+    ]  # fmt: skip
+    small = {row["id"] for row in certifiable.leg("bringup")["results"]}
+    early = [row["id"] for row in core["results"] if row["id"] in small][:1]
+    assert levels(certifiable.with_rows(certifiable.leg("core"), dict.fromkeys(early, OFF))) == [
+        (0, "bringup", False)
+    ]
+    assert levels(certifiable.leg("bringup"), failing(certifiable.leg("bringup"), 1)) == [
+        (0, "bringup", True), (1, "bringup", False)
+    ]  # fmt: skip
+
+
+def test_a_smoke_run_and_an_unknown_torch_have_no_level() -> None:
+    leg = certifiable.leg("bringup")
+    assert levels(leg | {"level": "smoke"}) == []
+    assert levels(leg | {"torch": "1.0.0"}) == []
+
+
+def test_what_is_missing_is_given_by_cause() -> None:
+    leg = failing(certifiable.leg("bringup"), 3)
+    gone = next(row for row in leg["results"] if row["verdict"] == "pass")
+    leg["results"].remove(gone)
+    (one,) = progress.of([leg])
+    assert (one.due - one.passed, one.missing) == (4, 4)
+    assert [(blocker.count, blocker.said) for blocker in one.blockers] == [
+        (3, "the call raised RuntimeError: off"),
+        (1, "the run has no such result"),
+    ]
+    assert one.blockers[1].example == gone["id"]
+    assert one.unfit  # its sums do not follow from its rows any more
+
+
+def test_many_causes_are_counted_beyond_the_first_dozen() -> None:
+    leg = certifiable.leg("core")
+    names = [row["id"] for row in leg["results"] if row["id"].startswith("value/")][:20]
+    rows = {
+        name: {
+            "verdict": "fail",
+            "failures": [{"kind": "exception", "message": f"it raised RuntimeError: {'x' * i}."}],
+        }
+        for i, name in enumerate(names, 1)
+    }
+    one = progress.of([certifiable.with_rows(leg, rows)])[-1]
+    shown = one.to_json()
+    assert (len(shown["blockers"]), shown["more"]) == (12, 8)  # type: ignore[arg-type]
+
+
+def page_of(path: Path, before: list[Leg], *legs: Leg) -> str:
+    html.write(path / "report.html", document.document(list(legs)), None, common.opening(legs, before))
+    script = Path(__file__).parents[2] / "browser" / "page_in_node.js"
+    command = ["node", str(script), str(path / "report.html"), "overview"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run the page's script")
+def test_the_page_opens_with_level_causes_and_changes(tmp_path: Path) -> None:
+    before, now = certifiable.leg("bringup"), failing(certifiable.leg("bringup"), 2)
+    text = page_of(tmp_path, [before], certifiable.summed(now))
+    order = [text.index(f"<h2>{title}") for title in ("Level", "Unexpected, by cause", "Since the last run")]
+    assert order == sorted(order)
+    assert "<b>2 results are missing for bringup</b>" in text
+    assert "the call raised RuntimeError: off" in text
+    assert "<b>2 worse</b>" in text and "pass → fail" in text
+    fixed = page_of(tmp_path, [now], before)
+    assert "<b>holds bringup</b>" in fixed and "<b>2 fixed</b>" in fixed
+    assert "Every verdict is as it was." in page_of(tmp_path, [before], before)
+    first = page_of(tmp_path, [], before)
+    assert "Since the last run" not in first
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run the page's script")
+def test_a_part_of_a_run_says_why_it_yields_no_level(tmp_path: Path) -> None:
+    text = page_of(tmp_path, [], certifiable.leg("bringup") | {"selection": "add", "left_out": 3})
+    assert "no level can be had from this run: the run was narrowed with -k &#39;add&#39;." in text
+    assert "missing for" not in text
+
+
+def test_runs_of_other_modes_have_nothing_to_compare() -> None:
+    eager, graph = certifiable.leg("bringup"), certifiable.leg("bringup", mode="graph")
+    assert common.opening([graph], [eager]).changes is None
+    assert common.opening([eager], [eager]).changes is not None
+
+
+def test_an_earlier_run_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+    assert common.earlier(tmp_path) == []
+    (tmp_path / "results.json").write_text("{")
+    assert common.earlier(tmp_path) == []
+    certifiable.folder(tmp_path, certifiable.leg("bringup"))
+    assert len(common.earlier(tmp_path)) == 1
+
+
+def test_progress_is_json() -> None:
+    json.dumps(LevelProgress(0, "core", 3, 2, 1, False, ("why",), ()).to_json())
