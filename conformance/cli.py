@@ -16,6 +16,8 @@ from conformance.commands import (
     diff,
     doctor,
     expect,
+    explain,
+    issue,
     matrix,
     merge,
     relay,
@@ -32,7 +34,7 @@ from conformance.errors import UsageError
 CLOSED = 141
 
 _COMMANDS = (
-    *(run, merge, report, diff, expect, doctor, repro, targets, certify),
+    *(run, merge, report, diff, expect, doctor, repro, explain, issue, targets, certify),
     *(torch, matrix, site, relay, ci),
 )
 

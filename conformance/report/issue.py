@@ -1,0 +1,88 @@
+"""The text of an issue about one cause of unexpected results: Markdown, without private paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from conformance.model.records import Leg
+from conformance.model.verdicts import ResultId
+from conformance.report import groups, summary
+from conformance.results import privacy
+
+#: Results that an issue lists.
+SHOWN = 15
+_MOST_OF_A_MESSAGE = 1500
+
+
+def title(group: groups.Group) -> str:
+    """The title: what fails, and how."""
+    _, row = group.example
+    first = next(iter(groups.said(row)[1].splitlines()), "")
+    return privacy.text(f"{group.name()}: {group.pattern() or first}")[:120].rstrip()
+
+
+def body(group: groups.Group, legs: Sequence[Leg], target: str, snippet: str | None = None) -> str:
+    """The text.
+
+    Args:
+        group: the cause.
+        legs: of the run.
+        target: the argument of ``--target`` in commands.
+        snippet: a script that shows the first failure, if there is one.
+    """
+    number, row = group.example
+    leg = legs[number]
+    kind, message = groups.said(row)
+    command = summary.repeat(row["id"], target, leg)
+    lines = [
+        f"**{group.counts()}** of {privacy.text(leg['target']['name'])} in mode "
+        f"{', '.join(dict.fromkeys(legs[one]['mode'] for one in group.legs))}: {group.name()}.",
+        "",
+    ]
+    if pattern := group.pattern():
+        lines += [f"It {pattern}.", ""]
+    lines += [f"The first result, `{row['id']}`, says ({kind}):", ""]
+    lines += [
+        *_fenced(privacy.text(message)[:_MOST_OF_A_MESSAGE]),
+        "",
+        "Repeat it:",
+        "",
+        *_fenced(command),
+        "",
+    ]
+    if snippet is not None:
+        lines += [
+            "This script shows it, with torch and the backend alone:",
+            "",
+            *_fenced(snippet, "python"),
+            "",
+        ]
+    lines += ["Results with this cause:", ""]
+    ids = [row["id"] for _, row in group.rows]
+    lines += [f"- `{name}`" for name in ids[:SHOWN]]
+    if len(ids) > SHOWN:
+        properties = sorted({ResultId.parse(name).case.property for name in ids})
+        lines.append(f"- and {len(ids) - SHOWN} more, of {', '.join(f'`{name}`' for name in properties[:8])}")
+    return "\n".join([*lines, "", *_versions(leg), ""])
+
+
+def _fenced(text: str, language: str = "") -> list[str]:
+    """A block of code; its fence is longer than any in the text, so that no text can end it."""
+    fence = "`" * (max([2, *map(len, re.findall("`+", text))]) + 1)
+    return [fence + language, text.rstrip("\n"), fence]
+
+
+def _versions(leg: Leg) -> list[str]:
+    facts = privacy.facts(leg["facts"])
+    torch, backend = facts.get("torch", {}), facts.get("backend", {})
+    named = str(backend.get("module") or "none")
+    return [
+        "| | |",
+        "|---|---|",
+        f"| torch | {torch.get('version', leg['torch'])}, revision {torch.get('revision') or 'unknown'} |",
+        f"| backend | {named} {backend.get('version') or ''} |",
+        f"| python | {facts.get('python') or 'unknown'}, {facts.get('platform') or 'unknown'} |",
+        f"| level, samples | {leg['level']}, {leg['samples']} |",
+        f"| suite | {str(leg['digests'].get('suite') or 'unknown')[:12]} |",
+    ]

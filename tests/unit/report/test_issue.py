@@ -1,0 +1,73 @@
+"""The text of an issue about a cause: complete, in Markdown that holds, without private paths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conformance.report import groups, issue
+from tests.support.legs import leg
+
+MESSAGE = (
+    "the call raised RuntimeError: lost a lane at /home/someone/backend/scan.cpp:12 "
+    "of someone@lab.example.org"
+)
+
+
+def cause(message: str = MESSAGE, count: int = 3, **changes: Any) -> tuple[groups.Group, list[Any]]:
+    rows = [
+        {
+            "id": f"value/scan{number}@float32",
+            "verdict": "fail",
+            "seconds": 0.1,
+            "failures": [{"kind": "exception", "message": message}],
+            **changes,
+        }
+        for number in range(count)
+    ]
+    cases = {row["id"].rpartition("@")[0]: "fail" for row in rows}
+    legs: list[Any] = [leg("eager", results=rows, cases=cases, exit=1)]
+    legs[0]["facts"] = {
+        "python": "3.11.7",
+        "platform": "Linux-6.1.0-secret-x86_64",
+        "torch": {"version": "2.13.0", "revision": "abc"},
+        "backend": {"module": "torch_mydev", "version": "1.2"},
+        "environment": {"HOME": "/home/someone"},
+    }
+    (group,) = groups.of(legs)
+    return group, legs
+
+
+def test_it_has_what_a_maintainer_needs() -> None:
+    pattern = {"when": "an input is expanded", "failed": 2, "such": 2, "others": 9}
+    group, legs = cause(pattern=pattern)
+    text = issue.body(group, legs, "mine.toml", "import torch\nprint('WRONG')\n")
+    assert issue.title(group) == (
+        "scan, 3 subjects: fails exactly when an input is expanded: 6 of 6 such samples, 0 of 27 others"
+    )
+    assert "**3 fail** of cpu in mode eager" in text
+    assert "conformance repro value/scan0@float32 --target mine.toml --mode eager" in text
+    assert "```python\nimport torch\nprint('WRONG')\n```" in text
+    assert "| torch | 2.13.0, revision abc |" in text and "| backend | torch_mydev 1.2 |" in text
+    assert "| python | 3.11.7, Linux x86_64 |" in text
+
+
+def test_nothing_private_is_in_it() -> None:
+    group, legs = cause()
+    text = issue.title(group) + issue.body(group, legs, "mine.toml")
+    for word in ("/home", "someone", "secret", "example.org"):
+        assert word not in text
+    assert "<path>" in text
+
+
+def test_no_message_ends_its_block() -> None:
+    group, legs = cause("the call raised RuntimeError: ```\n@everyone <b>x</b> ````")
+    lines = issue.body(group, legs, "mine.toml", "x = '''```'''\n").splitlines()
+    fences = [line for line in lines if set(line.removesuffix("python")) == {"`"}]
+    assert fences[0] == fences[1] == "`````"
+    assert "````python" in lines and "````" in lines
+
+
+def test_many_results_are_counted() -> None:
+    group, legs = cause(count=40)
+    text = issue.body(group, legs, "mine.toml")
+    assert text.count("- `value/") == 15 and "- and 25 more, of `value`" in text
