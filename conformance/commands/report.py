@@ -9,7 +9,7 @@ from typing import Any
 from conformance.commands import common
 from conformance.expectations import entries
 from conformance.model.records import Leg
-from conformance.report import files, summary
+from conformance.report import files, sarif, summary
 from conformance.results import document as results
 from conformance.target import file as target_file
 
@@ -20,6 +20,12 @@ def add(commands: Any) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
     parser.add_argument(
         "--target", metavar="NAME_OR_FILE", help="take the expectations of this target (from a journal)"
+    )
+    parser.add_argument(
+        "--sarif", type=Path, metavar="FILE", help="write the causes as alerts of GitHub's code scanning"
+    )
+    parser.add_argument(
+        "--root", type=Path, default=Path(), metavar="DIR", help="root of the repository of the alerts (.)"
     )
     parser.set_defaults(execute=execute)
 
@@ -45,6 +51,8 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         legs = files.read(folder)
     document = files.write(folder, legs, common.opening(legs))
+    if arguments.sarif is not None:
+        sarif.write(arguments.sarif, document, arguments.root)
     for line in summary.lines(document, target=arguments.target, folder=folder):
         print(line)
     return int(document["exit"])

@@ -1,13 +1,19 @@
-"""``junit.xml``: one test case per case, for tools that read nothing else."""
+"""``junit.xml``: one test case per case, for tools that read nothing else.
+
+The message of a failure is its cause, the same for all cases that have it: CI systems fold by message.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
 from conformance.model.records import Document, Leg, Row
 from conformance.model.verdicts import ResultId, Verdict
+from conformance.report import groups
+from conformance.report.issue import title
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ERRORS = (Verdict.CRASH, Verdict.TIMEOUT, Verdict.ERROR)
@@ -22,13 +28,18 @@ def clean(text: str) -> str:
 def write(path: Path, results: Document) -> None:
     """Write a results document as JUnit XML: a suite per leg, a test case per case."""
     root = ElementTree.Element("testsuites", name="conformance")
-    for leg in results["legs"]:
-        root.append(_suite(leg))
+    causes = {
+        (number, row["id"]): title(group)
+        for group in groups.of(results["legs"])
+        for number, row in group.rows
+    }
+    for number, leg in enumerate(results["legs"]):
+        root.append(_suite(leg, {name: cause for (of, name), cause in causes.items() if of == number}))
     ElementTree.indent(root)
     ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
 
 
-def _suite(leg: Leg) -> ElementTree.Element:
+def _suite(leg: Leg, causes: Mapping[str, str]) -> ElementTree.Element:
     by_case: dict[str, list[Row]] = {}
     for row in leg["results"]:
         by_case.setdefault(row["id"].rpartition("@")[0], []).append(row)
@@ -50,24 +61,26 @@ def _suite(leg: Leg) -> ElementTree.Element:
         counts["tests"] += 1
         if verdict in _ERRORS:
             counts["errors"] += 1
-            _detail(element, "error", verdict, rows)
+            _detail(element, "error", verdict, rows, causes)
         elif verdict.unexpected:
             counts["failures"] += 1
-            _detail(element, "failure", verdict, rows)
+            _detail(element, "failure", verdict, rows, causes)
         elif verdict in _SKIPPED:
             counts["skipped"] += 1
-            _detail(element, "skipped", verdict, rows)
+            _detail(element, "skipped", verdict, rows, {})
     for key, value in counts.items():
         suite.set(key, str(value))
     suite.set("time", f"{seconds:.3f}")
     return suite
 
 
-def _detail(case: ElementTree.Element, tag: str, verdict: Verdict, rows: list[Row]) -> None:
+def _detail(
+    case: ElementTree.Element, tag: str, verdict: Verdict, rows: list[Row], causes: Mapping[str, str]
+) -> None:
     worst = [row for row in rows if row["verdict"] == verdict.value]
     dtypes = ", ".join(ResultId.parse(row["id"]).dtype for row in worst)
     element = ElementTree.SubElement(
-        case, tag, type=verdict.value, message=clean(f"{verdict.value}: {dtypes}")
+        case, tag, type=verdict.value, message=clean(f"{verdict.value}: {causes.get(worst[0]['id'], dtypes)}")
     )
     lines = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""What a report opens with: the level that each leg holds, the way to the next, and what has changed."""
+"""The opening of a report: the level that each leg holds, the way to the next, and what has changed."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ function levelEntry(entry) {
   const share = `${entry.passed.toLocaleString()} of ${entry.due.toLocaleString()} results pass`;
   if (entry.holds) return `<p>${name}<b>holds ${text(entry.level)}</b> (${share})</p>`;
   /* Of a part of the results nothing can be said about the others. */
-  if (entry.unfit.length) return `<p>${name}no level can be had from this run: ${text(entry.unfit[0])}.</p>`;
+  if (entry.unfit.length) return `<p>${name}this run gives no level: ${text(entry.unfit[0])}.</p>`;
   const rows = entry.blockers.map((one) => `<tr><td class="n">${one.count.toLocaleString()}</td><td>${text(one.name)}</td>` +
     `<td><button class="link" data-result="${entry.leg},${text(one.example)}">${text(one.example)}</button><br>` +
     `${text(one.said)}</td></tr>`).join("");

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 from conformance.report import junit
-from tests.support.legs import three_results
+from conformance.results import document
+from tests.support.legs import leg, three_results
 
 
 def test_junit_xml_is_xml_whatever_the_messages_hold(tmp_path: Path) -> None:
@@ -13,4 +15,21 @@ def test_junit_xml_is_xml_whatever_the_messages_hold(tmp_path: Path) -> None:
     junit.write(path, three_results())
     text = path.read_text()
     assert "\x00" not in text
-    assert '<failure type="fail" message="fail: d">' in text
+    assert '<failure type="fail" message="fail: s1: &lt;/script&gt;&lt;b&gt;&amp;">' in text
+
+
+def test_cases_of_one_cause_have_one_message(tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": f"value/scan{number}@float32",
+            "verdict": "fail",
+            "seconds": 0.1,
+            "failures": [{"kind": "exception", "message": f"it raised RuntimeError: lost lane {number}"}],
+        }
+        for number in range(3)
+    ]
+    cases = {str(row["id"]).rpartition("@")[0]: "fail" for row in rows}
+    path = tmp_path / "junit.xml"
+    junit.write(path, document.document([leg("eager", results=rows, cases=cases, exit=1)]))
+    messages = [element.get("message") for element in ElementTree.parse(path).iter("failure")]
+    assert len(messages) == 3 and len(set(messages)) == 1

@@ -1,0 +1,100 @@
+"""SARIF 2.1.0 for GitHub's code scanning: one alert for each cause of unexpected results.
+
+An alert is placed at the file and line that the message of the example names, if that file is below the root
+of the repository, else at the beginning of the target file. Its fingerprint is the kind, shape and family of
+the cause, so that an alert stays one over runs in which other results fail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from conformance.model.records import Document, Leg
+from conformance.model.verdicts import ResultId
+from conformance.report import groups, summary
+from conformance.results import privacy
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+#: GitHub takes no more alerts of one upload.
+_MOST = 5000
+_PLACE = re.compile(r"([\w./+-]+\.(?:c|cc|cpp|cu|cuh|cxx|h|hpp|inc|py|pyx|rs))(?::|\", line )(\d+)")
+
+
+def write(path: Path, results: Document, root: Path) -> None:
+    """Write the alerts of a results document.
+
+    Args:
+        path: the file.
+        results: the document.
+        root: of the repository that the alerts are shown in.
+    """
+    path.write_text(json.dumps(log(results, root), indent=1) + "\n")
+
+
+def log(results: Document, root: Path) -> dict[str, Any]:
+    """The log: a run with a rule for each property and a result for each cause."""
+    legs = results["legs"]
+    causes = groups.of(legs)[:_MOST]
+    names = sorted({_property(group) for group in causes})
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "conformance",
+                        "version": results["suite"],
+                        "rules": [
+                            {"id": name, "shortDescription": {"text": f"conformance property {name}"}}
+                            for name in names
+                        ],
+                    }
+                },
+                "results": [_result(group, legs, root) for group in causes],
+            }
+        ],
+    }
+
+
+def _property(group: groups.Group) -> str:
+    return ResultId.parse(group.example[1]["id"]).case.property
+
+
+def _result(group: groups.Group, legs: Sequence[Leg], root: Path) -> dict[str, Any]:
+    number, row = group.example
+    leg = legs[number]
+    message = groups.said(row)[1]
+    file, line = _place(message, root) or (summary.target_word(leg), 1)
+    first = next(iter(message.splitlines()), "")
+    text = f"{group.name()}: {group.counts()}. {group.pattern()}\n{row['id']}: {first}\n"
+    text += summary.repeat(row["id"], summary.target_word(leg), leg)
+    cause = f"{leg['target']['name']} {group.kind} {group.shape} {','.join(sorted(group.families))}"
+    return {
+        "ruleId": _property(group),
+        "level": "error",
+        "message": {"text": privacy.text(text)},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": file, "uriBaseId": "%SRCROOT%"},
+                    "region": {"startLine": line},
+                }
+            }
+        ],
+        "partialFingerprints": {"cause/v1": hashlib.sha256(cause.encode()).hexdigest()[:32]},
+    }
+
+
+def _place(message: str, root: Path) -> tuple[str, int] | None:
+    """The first file below the root that a message names, relative to that, and the line."""
+    for match in _PLACE.finditer(message):
+        path = (root / match[1]).resolve()
+        if path.is_relative_to(root.resolve()) and path.is_file():
+            return path.relative_to(root.resolve()).as_posix(), max(1, int(match[2]))
+    return None

@@ -1,0 +1,91 @@
+"""Alerts of GitHub's code scanning: one a cause, at the backend's file if the message names one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.cli import main
+from conformance.report import sarif
+from conformance.results import document
+from tests.support.legs import leg
+
+
+def results(*rows: tuple[str, str]) -> Any:
+    found = [
+        {
+            "id": name,
+            "verdict": "fail",
+            "seconds": 0.1,
+            "failures": [{"kind": "exception", "message": message}],
+        }
+        for name, message in rows
+    ]
+    cases = {row["id"].rpartition("@")[0]: "fail" for row in found}
+    totals = {"fail": len(found)}
+    made = leg("eager", results=found, cases=cases, totals=totals, case_totals=totals, exit=1)
+    return document.document([made | {"planned": len(found)}])
+
+
+def alerts(results: Any, root: Path) -> list[Any]:
+    (run,) = sarif.log(results, root)["runs"]
+    rules = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+    assert {result["ruleId"] for result in run["results"]} == rules
+    return run["results"]  # type: ignore[no-any-return]
+
+
+def place(alert: Any) -> tuple[str, int]:
+    where = alert["locations"][0]["physicalLocation"]
+    return where["artifactLocation"]["uri"], where["region"]["startLine"]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "csrc").mkdir()
+    (tmp_path / "csrc" / "scan.cpp").write_text("")
+    (tmp_path / "ops.py").write_text("")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("at csrc/scan.cpp:120", ("csrc/scan.cpp", 120)),
+        ('\n  File "{root}/ops.py", line 7, in scan', ("ops.py", 7)),
+        ("at {root}/csrc/scan.cpp:3 (and torch/other.cpp:9)", ("csrc/scan.cpp", 3)),
+        ("at ../elsewhere/scan.cpp:3", ("cpu", 1)),
+        ("at /usr/include/vector.h:3", ("cpu", 1)),
+        ("somewhere", ("cpu", 1)),
+    ],
+)
+def test_the_file_is_the_backends(root: Path, words: str, expected: tuple[str, int]) -> None:
+    message = "the call raised RuntimeError: broken " + words.format(root=root)
+    (alert,) = alerts(results(("value/scan@float32", message)), root)
+    assert place(alert) == expected
+    assert str(root) not in alert["message"]["text"]
+    assert "conformance repro value/scan@float32 --target cpu" in alert["message"]["text"]
+
+
+def test_a_cause_is_one_alert_and_the_same_one_in_the_next_run(root: Path) -> None:
+    message = "the call raised RuntimeError: lost lane {}"
+    now = alerts(results(*[(f"value/scan{i}@float32", message.format(i)) for i in range(3)]), root)
+    later = alerts(results(*[(f"value/scan{i}@float32", message.format(9 * i)) for i in range(2)]), root)
+    assert len(now) == len(later) == 1
+    assert now[0]["partialFingerprints"] == later[0]["partialFingerprints"]
+    other = alerts(results(("value/scan0@float32", "the call raised RuntimeError: another")), root)
+    assert other[0]["partialFingerprints"] != now[0]["partialFingerprints"]
+
+
+def test_the_command_writes_it(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "results.json").write_text(json.dumps(results(("value/scan@float32", "it raised ValueError: x"))))
+    file = root / "causes.sarif"
+    assert main(["report", str(root), "--sarif", str(file), "--root", str(root)]) == 1
+    found = json.loads(file.read_text())
+    assert found["version"] == "2.1.0" and len(found["runs"][0]["results"]) == 1
+
+
+def test_a_green_run_has_no_alert(root: Path) -> None:
+    assert sarif.log(document.document([leg("eager", "pass")]), root)["runs"][0]["results"] == []
