@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 #include <utility>
 
@@ -100,14 +101,17 @@ void log_row(TraceKind kind, const std::string& name, int queue, std::uint64_t t
   if (!is_logged(module, level)) {
     return;
   }
-  std::string text = c10::str(name, ": stream ", queue);
-  if (ticks != 0) {
-    text += c10::str(", ", static_cast<std::int64_t>(microseconds(ticks)), " us");
+  try {
+    std::string text = c10::str(name, ": stream ", queue);
+    if (ticks != 0) {
+      text += c10::str(", ", static_cast<std::int64_t>(microseconds(ticks)), " us");
+    }
+    if (bytes > 0) {
+      text += c10::str(", ", bytes, " bytes");
+    }
+    write_log(module, level, text);
+  } catch (const std::bad_alloc&) {  // rows end in destructors
   }
-  if (bytes > 0) {
-    text += c10::str(", ", bytes, " bytes");
-  }
-  write_log(module, level, text);
 }
 
 void keep(TraceKind kind, const std::string& name, int queue, std::uint64_t start, std::int64_t bytes) {

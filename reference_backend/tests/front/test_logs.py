@@ -293,6 +293,24 @@ def test_torch_logs_have_the_compile_backend_and_its_recipes(run_python, install
     assert "[PT_COMPILE] graph_0_inference compiled in" in done.stderr
 
 
+@pytest.mark.parametrize("autoload", ["0", "1"])
+def test_lines_of_the_compile_backend_are_in_the_log_and_with_the_programs_handlers(
+    run_python, installed, tmp_path, autoload
+):
+    script = (
+        "import logging\nlogging.basicConfig(format='ROOT %(message)s')\n"
+        "import torch, habana_frameworks.torch\n"
+        "logging.getLogger('habana_frameworks.torch.dynamo.lines').warning('seen')"
+    )
+    installed |= {"TORCH_DEVICE_BACKEND_AUTOLOAD": autoload}
+    for level, logged in (("3", [("PT_COMPILE", "warning", "seen")]), ("5", [])):
+        folder = tmp_path / f"logs{level}"
+        done = run_python(script, **installed, HABANA_LOGS=str(folder), LOG_LEVEL_PT_COMPILE=level)
+        assert done.stderr == "ROOT seen\n"
+        text = file_of(folder).read_text() if folder.exists() else ""
+        assert lines_of(text) == logged
+
+
 def test_structured_traces_hold_the_recipes(run_python, tmp_path):
     done = run_python(f"import torch, habana_frameworks.torch\n{COMPILED}", TORCH_TRACE=str(tmp_path))
     assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import functools
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
@@ -94,11 +95,13 @@ def _set_core(settings: LogSettings) -> None:
         settings.to_output,
         settings.to_errors,
     )
-    root = logging.getLogger(ROOT)
-    if any(settings.lets_through(module) for module in _MODULES.values()):
-        root.addHandler(_HANDLER)
-    else:
-        root.removeHandler(_HANDLER)
+    for name, module in _MODULES.items():
+        # Not further up: torch keeps what it registers from its parents.
+        logger = logging.getLogger(name)
+        if settings.lets_through(module):
+            logger.addHandler(_HANDLER)
+        else:
+            logger.removeHandler(_HANDLER)
 
 
 def module_of(logger: str) -> str:
@@ -115,9 +118,10 @@ def log_recipe(name: str, text: Callable[[], str]) -> None:
         name: of the graph.
         text: makes its text; called only if it goes somewhere.
     """
-    recipes = _recipes()
-    if recipes.isEnabledFor(logging.DEBUG):
-        recipes.debug("%s\n%s", name, text())
+    if torch_logging.log_registry.is_artifact(RECIPES):
+        recipes = _recipes()
+        if recipes.isEnabledFor(logging.DEBUG):
+            recipes.debug("%s\n%s", name, text())
     torch_logging.trace_structured(
         "artifact",
         metadata_fn=lambda: {"name": f"hpu_recipe_{name}", "encoding": "string"},
@@ -163,8 +167,8 @@ def _lowest(bits: int) -> int:
 
 
 def _register_with_torch() -> None:
-    registry = torch_logging.log_registry
-    if not registry.is_log("hpu_backend"):
+    # torch takes the lines of what it registers from the program's own handlers, so only if it is asked to.
+    if os.environ.get(torch_logging.LOG_ENV_VAR) and not torch_logging.log_registry.is_log("hpu_backend"):
         torch_logging.register_log("hpu_backend", [COMPILE, f"{ROOT}.internal.fusion"])
         torch_logging.register_artifact(
             RECIPES, "Prints each graph that the hpu device compiles.", visible=True, off_by_default=True
