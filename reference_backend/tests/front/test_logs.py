@@ -268,6 +268,19 @@ def test_kernels_are_logged_beside_a_profile(python, tmp_path):
     assert kernels[-2:] == ["aten::neg", "aten::exp"]
 
 
+def test_launches_of_lazy_graphs_are_logged(python, tmp_path):
+    script = (
+        "core = habana_frameworks.torch._C\ncore.lazy_start(1, 0)\nx = torch.ones(4, device='hpu')\n"
+        "for _ in range(3):\n    y = (x * 2).relu()\n    core.lazy_flush(True)\n"
+    )
+    python(script, HABANA_LOGS=str(tmp_path), LOG_LEVEL_PT_LAZY="1", PT_HPU_MEM_STATS_DUMP="1")
+    lines = lines_of(file_of(tmp_path).read_text())
+    launches = [text for module, _, text in lines if module == "PT_LAZY"]
+    assert len(launches) == 3 and all("operators, launch" in text for text in launches)
+    totals = [text for module, _, text in lines if module == "PT_MEMLOG"]
+    assert len(totals) == 3 and all(text.startswith("at a launch: ") for text in totals)
+
+
 def test_a_warning_is_still_shown_when_the_log_takes_it(python, tmp_path):
     script = (
         "import logging\nlogging.getLogger('habana_frameworks.torch.utils.internal').warning('seen')\n"
