@@ -100,8 +100,8 @@ function causeTable() {
     data.causes.map((cause) => {
       const line = commandOf(data.legs[cause.leg], cause.id);
       return `<tr><td>${text(cause.counts)}</td><td>${text(cause.name)}</td>` +
-        `<td><button class="link" data-result="${cause.leg},${text(cause.id)}">${text(cause.id)}</button><br>` +
-        `${text(cause.kind)}: ${text(cause.said)}${cause.pattern ? `<br><b>${text(cause.pattern)}</b>` : ""}</td>` +
+        `<td class="said"><button class="link" data-result="${cause.leg},${text(cause.id)}">${text(cause.id)}</button><br>` +
+        `${text(cause.kind)}: ${text(cause.said)}${cause.pattern ? `<br><strong>${text(cause.pattern)}</strong>` : ""}</td>` +
         `<td><button class="copy" data-copy="${text(line)}">copy</button></td></tr>`;
     }).join("") + "</tbody></table>";
 }
@@ -112,9 +112,9 @@ function levelEntry(entry) {
   const share = `${entry.passed.toLocaleString()} of ${entry.due.toLocaleString()} results pass`;
   if (entry.holds) return `<p>${name}<b>holds ${text(entry.level)}</b> (${share})</p>`;
   /* Of a part of the results nothing can be said about the others. */
-  if (entry.unfit.length) return `<p>${name}this run gives no level: ${text(entry.unfit[0])}.</p>`;
+  if (entry.unfit.length) return `<p>${name}This run gives no level: ${text(entry.unfit[0])}.</p>`;
   const rows = entry.blockers.map((one) => `<tr><td class="n">${one.count.toLocaleString()}</td><td>${text(one.name)}</td>` +
-    `<td><button class="link" data-result="${entry.leg},${text(one.example)}">${text(one.example)}</button><br>` +
+    `<td class="said"><button class="link" data-result="${entry.leg},${text(one.example)}">${text(one.example)}</button><br>` +
     `${text(one.said)}</td></tr>`).join("");
   return `<p>${name}<b>${entry.missing.toLocaleString()} results are missing for ${text(entry.level)}</b> (${share})` +
     `${entry.more ? `, of ${entry.blockers.length + entry.more} causes` : ""}</p>` +

@@ -108,7 +108,7 @@ def test_the_page_opens_with_level_causes_and_changes(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run the page's script")
 def test_a_part_of_a_run_says_why_it_yields_no_level(tmp_path: Path) -> None:
     text = page_of(tmp_path, [], certifiable.leg("bringup") | {"selection": "add", "left_out": 3})
-    assert "this run gives no level: the run was narrowed with -k &#39;add&#39;." in text
+    assert "This run gives no level: the run was narrowed with -k &#39;add&#39;." in text
     assert "missing for" not in text
 
 
