@@ -4,10 +4,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -83,18 +83,22 @@ void forget_file() {
 }
 
 std::string prefix(LogModule module, LogLevel level) {
-  std::timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  std::tm parts{};
-  ::localtime_r(&now.tv_sec, &parts);
-  std::array<char, 32> time{};
-  std::strftime(time.data(), time.size(), "%Y-%m-%d %H:%M:%S", &parts);
-  std::array<char, 96> text{};
+  // Not by the C library: its lock of time zones stays locked in a child that is forked meanwhile.
+  const auto now = std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+  const auto midnight = std::chrono::floor<std::chrono::days>(now);
+  const std::chrono::year_month_day date(midnight);
+  const std::chrono::hh_mm_ss time(now - midnight);
+  std::array<char, 128> text{};
   std::snprintf(text.data(),
                 text.size(),
-                "[%s.%06ld][%s][%s][%d:%ld] ",
-                time.data(),
-                now.tv_nsec / 1000,
+                "[%04d-%02u-%02u %02ld:%02ld:%02ld.%06ld][%s][%s][%d:%ld] ",
+                static_cast<int>(date.year()),
+                static_cast<unsigned>(date.month()),
+                static_cast<unsigned>(date.day()),
+                static_cast<long>(time.hours().count()),
+                static_cast<long>(time.minutes().count()),
+                static_cast<long>(time.seconds().count()),
+                static_cast<long>(time.subseconds().count()),
                 kModules[static_cast<std::size_t>(module)],
                 kLevels[static_cast<std::size_t>(level)],
                 static_cast<int>(::getpid()),
@@ -120,8 +124,8 @@ void complain_once(Log& self, const std::string& place, int error) {
   if (error != 0 && !self.complained.exchange(true)) {
     std::fprintf(
         stderr,
-        "hpu: the log cannot be written to %s (%s); the program goes on without: set HABANA_LOGS to a "
-        "folder that can be written to\n",
+        "hpu: the log cannot be written to %s (%s); the program goes on without: name another folder in "
+        "HABANA_LOGS, or unset ENABLE_CONSOLE\n",
         place.c_str(),
         std::strerror(error));
   }
@@ -147,7 +151,7 @@ void set_log(const LogSettings& settings) {
   }
 }
 
-void write_log(LogModule module, LogLevel level, std::string_view text) {
+void write_log(LogModule module, LogLevel level, std::string_view text) noexcept try {
   const std::string lines = lines_of(module, level, text);
   Log& self = state();
   std::shared_ptr<LogFile> file;
@@ -163,11 +167,15 @@ void write_log(LogModule module, LogLevel level, std::string_view text) {
     complain_once(self, file->path(), file->append(lines));
   }
   if (to_output) {
-    complain_once(self, "the standard output", write_all(STDOUT_FILENO, lines));
+    static Console console(STDOUT_FILENO);
+    complain_once(self, "the standard output", console.append(lines));
   }
   if (to_errors) {
-    write_all(STDERR_FILENO, lines);
+    static Console console(STDERR_FILENO);
+    console.append(lines);
   }
+} catch (const std::bad_alloc&) {
+  // A line is lost, and not the work that it is about.
 }
 
 }  // namespace hpu_reference::runtime

@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,13 +66,16 @@ inline bool is_logged(LogModule module, LogLevel level) {
 
 // Writes a text, each of its lines with the time, the module, the level, process and thread in front. A file
 // or console that cannot be written to costs one message on stderr, never the program's work.
-void write_log(LogModule module, LogLevel level, std::string_view text);
+void write_log(LogModule module, LogLevel level, std::string_view text) noexcept;
 
 // Logs the parts, one after the other, if the level is let through.
 template <class... Parts>
 void log(LogModule module, LogLevel level, const Parts&... parts) {
   if (is_logged(module, level)) {
-    write_log(module, level, c10::str(parts...));
+    try {
+      write_log(module, level, c10::str(parts...));
+    } catch (const std::bad_alloc&) {  // some lines are written by destructors
+    }
   }
 }
 

@@ -1,6 +1,8 @@
 #include "runtime/log_file.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,6 +47,36 @@ int write_all(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(file, text.data(), text.size());
     if (written < 0 && errno != EINTR) {
+      return errno;
+    }
+    text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
+  }
+  return 0;
+}
+
+int Console::append(std::string_view text) {
+  constexpr int kPatience = 1000;  // milliseconds
+  std::string whole;
+  if (cut_.exchange(false)) {
+    whole = "\n" + std::string(text);
+    text = whole;
+  }
+  const std::size_t size = text.size();
+  while (!text.empty()) {
+    pollfd state{file_, POLLOUT, 0};
+    const int ready = ::poll(&state, 1, stalled_.load() ? 0 : kPatience);
+    if (ready < 0 && errno == EINTR) {
+      continue;
+    }
+    if (ready <= 0) {
+      stalled_ = true;
+      cut_ = text.size() != size;
+      return ready < 0 ? errno : EAGAIN;
+    }
+    stalled_ = false;
+    // A pipe that is ready takes this much at once.
+    const ssize_t written = ::write(file_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
+    if (written < 0 && errno != EINTR && errno != EAGAIN) {
       return errno;
     }
     text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));

@@ -1,6 +1,7 @@
 // A file that several processes append whole lines to, and that is set aside when it is full.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -38,6 +39,22 @@ class LogFile {
   RankedMutex<LockRank::Leaf> mutex_;
   std::shared_ptr<Handle> handle_;
   int refused_ = 0;  // error of the first attempt to open it
+};
+
+// A pipe, terminal or file that was open already. Its reader may be a thread of this process, which waits for
+// what the writer has (the interpreter's lock), or may have been stopped: nothing waits for it for long.
+class Console {
+ public:
+  explicit Console(int file) : file_(file) {
+  }
+  // Appends; what is not taken within a second is dropped, and later lines at once until it takes some again.
+  // Returns 0, or the number of the system's error.
+  int append(std::string_view text);
+
+ private:
+  const int file_;
+  std::atomic<bool> stalled_{false};
+  std::atomic<bool> cut_{false};  // the last line has no end
 };
 
 // Writes all of the text to an open file. Returns 0, or the number of the system's error.

@@ -42,6 +42,8 @@ def test_a_log_is_let_through_from_a_level_on() -> None:
         assert not _C.is_logged("PT_COMPILE", 5)
     finally:
         logs.start(_C)
+        for name in logs._MODULES:
+            logging.getLogger(name).setLevel(logging.NOTSET)
 
 
 def test_cleanup_keeps_tensors_and_drops_the_rest() -> None:

@@ -94,19 +94,58 @@ def test_levels_masks_and_flags_choose_the_lines(python, tmp_path, variables, ex
 @pytest.mark.parametrize(
     ("variable", "text", "problem"),
     [
-        ("LOG_LEVEL_ALL", "7", "is not a level of a log: use 0 to 6"),
-        ("LOG_LEVEL_PT_KERNEL", "loud", "is not a level of a log"),
         ("PT_HPU_LOG_MOD_MASK", "0xZ", "is not a mask: use a hexadecimal number, 0x1 to 0xff"),
         ("PT_HPU_LOG_MOD_MASK", "-1", "is not a mask"),
         ("PT_HPU_LOG_TYPE_MASK", "all", "is not a mask: use a hexadecimal number, 0x1 to 0xf"),
-        ("ENABLE_CONSOLE", "perhaps", "is not a switch"),
     ],
 )
-def test_a_wrong_setting_is_one_sentence(monkeypatch, variable, text, problem):
+def test_a_mask_that_is_none_is_one_sentence(monkeypatch, variable, text, problem):
     monkeypatch.setenv(variable, text)
     with pytest.raises(ValueError, match=problem) as failure:
         log_settings.read(_C.log_modules())
     assert variable in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "problem"),
+    [
+        ("LOG_LEVEL_ALL", "7", "is not a level of a log: use 0 to 6"),
+        ("LOG_LEVEL_ALL", "\u00b2", "is not a level of a log"),
+        ("LOG_LEVEL_PT_KERNEL", "loud", "is not a level of a log"),
+        ("ENABLE_CONSOLE", "perhaps", "is not a switch"),
+        ("PT_LOG_FILE_SIZE_MB", "0.5", "is not an accepted integer"),
+        (
+            "PT_HPU_LOG_MOD_MASK",
+            "128",
+            "is the hexadecimal number 0x128; only the bits of 0xff mean anything",
+        ),
+    ],
+)
+def test_a_setting_that_others_may_read_too_costs_a_warning(monkeypatch, variable, text, problem):
+    monkeypatch.setenv(variable, text)
+    with pytest.warns(RuntimeWarning, match=problem) as caught:
+        found = log_settings.read(_C.log_modules())
+    assert variable in str(caught[0].message)
+    assert not found.lets_through("PT_KERNEL")
+
+
+@pytest.mark.parametrize(("word", "number"), [("WARN", 3), ("err", 4), ("fatal", 5), (" 0 ", 0), ("off", 6)])
+def test_levels_have_the_usual_words(word, number):
+    assert log_settings.level_of(word) == number
+
+
+@pytest.mark.parametrize("folder", ["", "~nosuchuser/logs"])
+def test_without_a_home_the_log_is_in_the_current_folder(monkeypatch, folder):
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: {}["nobody"])
+    monkeypatch.setenv("HABANA_LOGS", folder)
+    assert log_settings.read(_C.log_modules()).folder == Path(".habana_logs")
+
+
+def test_levels_that_the_program_has_set_stay(python, tmp_path):
+    before = "import logging\nlogging.getLogger('habana_frameworks.torch.profiler').setLevel(logging.ERROR)"
+    done = python("print(logging.getLogger('habana_frameworks.torch.profiler').level)", before=before)
+    assert done.stdout == "40\n"
 
 
 def test_an_unknown_module_costs_a_warning_and_a_known_silent_one_none(monkeypatch, recwarn):
@@ -189,6 +228,69 @@ def test_a_closed_console_costs_one_message(python, tmp_path):
     )
     assert done.stderr.count("the log cannot be written to the standard output") == 1
     assert file_of(tmp_path).read_text().count("aten::exp") == 2
+
+
+FORKS = """\
+import os, threading
+ended = threading.Event()
+def works():
+    x = torch.ones(8, device="hpu")
+    while not ended.is_set():
+        (x + 1).neg()
+threads = [threading.Thread(target=works) for _ in range(3)]
+[thread.start() for thread in threads]
+for _ in range(150):
+    child = os.fork()
+    if child == 0:
+        habana_frameworks.torch._C.write_log("PT_PYTHON", 2, "the child")
+        os._exit(0)
+    os.waitpid(child, 0)
+ended.set()
+"""
+
+
+def test_a_child_that_is_forked_while_others_log_can_log(python, tmp_path):
+    done = python(FORKS, HABANA_LOGS=str(tmp_path), LOG_LEVEL_ALL="0", PT_LOG_FILE_SIZE_MB="500", timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert file_of(tmp_path).read_text().count("] the child") == 150
+
+
+READER = """\
+import os, threading, time
+reader, writer = os.pipe()
+before = os.dup(1)
+os.dup2(writer, 1)
+{setting}
+read = []
+def reads():
+    while data := os.read(reader, 65536):
+        read.append(data)
+thread = threading.Thread(target=reads)
+thread.start()
+event = torch.Event(device="hpu")
+for _ in range({count}):
+    event.record()  # it keeps the interpreter's lock
+os.dup2(before, 1); os.close(writer)
+thread.join()
+lines = b"".join(read).decode().splitlines()
+print(len(lines), all(line.startswith("[") and line.endswith("stream 0") for line in lines))
+"""
+
+
+def test_a_console_that_this_process_reads_is_no_deadlock(python, tmp_path):
+    script = READER.format(setting="", count=3000)
+    done = python(script, HABANA_LOGS=str(tmp_path), LOG_LEVEL_PT_DEVICE="0", ENABLE_CONSOLE="1", timeout=120)
+    assert done.returncode == 0, done.stderr
+    number, whole = done.stdout.split()[-2:]
+    assert int(number) >= 500 and file_of(tmp_path).read_text().count("an event") == 3000
+    assert whole == "True" or int(number) < 3000  # what could not wait was dropped
+
+
+def test_a_console_that_does_not_block_gets_whole_lines(python, tmp_path):
+    script = READER.format(setting="os.set_blocking(writer, False)", count=300)
+    done = python(script, HABANA_LOGS=str(tmp_path), LOG_LEVEL_PT_DEVICE="0", ENABLE_CONSOLE="1", timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[-2]) >= 300
 
 
 MANY = """\

@@ -180,3 +180,31 @@ def test_arrows_lead_from_operators_to_rows(run_python: Any, tmp_path: Path, nam
         assert [begin[key] for key in ("pid", "tid", "ts")] == [host[key] for key in ("pid", "tid", "ts")]
         assert [end[key] for key in ("pid", "tid", "ts")] == [row[key] for key in ("pid", "tid", "ts")]
         assert begin["ts"] <= end["ts"]
+
+
+def test_the_programs_own_recordings_and_children_leave_the_collection_alone(
+    run_python: Any, tmp_path: Path
+) -> None:
+    script = WORK + (
+        "import os, sys\nlop = habana_frameworks.torch.low_overhead_profiler.profiler\n"
+        "lop.start(); x.neg(); lop.stop(); lop.flush()\nx.exp()\n"
+        "if os.fork() == 0:\n    sys.exit(0)\nos.wait()"
+    )
+    done = run_python(script, HABANA_LOGS=str(tmp_path), PT_HPU_ENABLE_LOP_METRICS_COLLECTION="1")
+    assert done.returncode == 0, done.stderr
+    (path,) = tmp_path.glob("low_overhead_metrics_*.json")
+    assert list(json.loads(path.read_text())) == [*NAMES, "aten::neg", "aten::exp"]
+
+
+def test_a_trace_that_is_not_json_stays_as_it_is(run_python: Any, tmp_path: Path) -> None:
+    script = (
+        "import torch, habana_frameworks.torch\n"
+        "from torch.profiler import profile, ProfilerActivity as Kind, record_function\n"
+        "with profile(activities=[Kind.CPU, Kind.HPU]) as found:\n"
+        "    with record_function('a\"b'):\n        torch.ones(3, device='hpu').neg()\n"
+        f"found.export_chrome_trace({str(tmp_path / 'trace.json')!r})"
+    )
+    done = run_python(script, PT_TB_ENABLE_FLOW_EVENTS="true")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "trace.json").stat().st_size > 0
+    assert "no arrows are in" in done.stderr or "ac2g" in (tmp_path / "trace.json").read_text()

@@ -62,7 +62,8 @@ def apply(core: ModuleType, settings: LogSettings) -> None:
     for name, module in _MODULES.items():
         lowest = _lowest(settings.levels.get(module, 0))
         # Otherwise what the program or TORCH_LOGS has set counts, and the log takes what it wants of that.
-        logging.getLogger(name).setLevel(lowest if lowest < logging.WARNING else logging.NOTSET)
+        if lowest < logging.WARNING:
+            logging.getLogger(name).setLevel(lowest)
 
 
 def set_level(module: str, number: int) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from habana_frameworks.torch import hpu
 from habana_frameworks.torch.internal.settings import bridge_config
-from habana_frameworks.torch.internal.traces import Recording, Row, Trace, write_or_warn
+from habana_frameworks.torch.internal.traces import Recording, Trace, write_or_warn
 
 _numbers = itertools.count()
 _recording: Recording | None = None
@@ -47,13 +47,8 @@ def flush() -> list[Path]:
     Returns:
         The files that were written.
     """
-    folder = Path(os.environ.get("HABANA_LOGS", "") or ".")
     traces, _kept[:] = list(_kept), []
-    written = []
-    for trace in traces:
-        path = folder / f"low_overhead_profile_{os.getpid()}_{next(_numbers)}.json"
-        written += write_or_warn(trace, [path])
-    return written
+    return [path for trace in traces for path in write_or_warn(trace, [_path()])]
 
 
 def collect_if_requested() -> None:
@@ -61,21 +56,30 @@ def collect_if_requested() -> None:
     traces = bool(bridge_config.value_of("PT_HPU_ENABLE_LOP_TRACES_COLLECTION"))
     metrics = bool(bridge_config.value_of("PT_HPU_ENABLE_LOP_METRICS_COLLECTION"))
     if traces or metrics:
-        start()
-        atexit.register(_write_collected, traces, metrics)
+        atexit.register(_write_collected, Recording(), traces, metrics)
 
 
-def _write_collected(traces: bool, metrics: bool) -> None:
-    stop()
+def _write_collected(recording: Recording, traces: bool, metrics: bool) -> None:
+    if not recording.is_own:  # a forked child's
+        return
+    hpu._finish_work()
+    trace = recording.finish()
     if metrics:
-        _write_metrics([row for trace in _kept for row in trace.rows])
+        _write_metrics(trace)
     if traces:
-        flush()
+        write_or_warn(trace, [_path()])
 
 
-def _write_metrics(rows: list[Row]) -> None:
+def _path() -> Path:
+    folder = Path(os.environ.get("HABANA_LOGS", "") or ".")
+    return folder / f"low_overhead_profile_{os.getpid()}_{next(_numbers)}.json"
+
+
+def _write_metrics(trace: Trace) -> None:
     totals: dict[str, dict[str, float]] = {}
-    for row in rows:
+    if trace.dropped:
+        totals["rows that were dropped"] = {"calls": trace.dropped, "microseconds": 0.0, "bytes": 0}
+    for row in trace.rows:
         total = totals.setdefault(row.name, {"calls": 0, "microseconds": 0.0, "bytes": 0})
         total["calls"] += 1
         total["microseconds"] += (row.end - row.start) / 1000

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,15 @@ def add_flow_events() -> None:
 def _with_arrows(original: Callable[..., Any]) -> Callable[..., Any]:
     def export_chrome_trace(self: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Any:
         result = original(self, path, *args, **kwargs)
-        file = Path(path)
-        trace = json.loads(file.read_text())
-        trace["traceEvents"] += list(arrows(trace["traceEvents"]))
-        file.write_text(json.dumps(trace))
+        unfinished = Path(f"{os.fspath(path)}.part")
+        try:
+            trace = json.loads(Path(path).read_text())
+            trace["traceEvents"] += list(arrows(trace["traceEvents"]))
+            unfinished.write_text(json.dumps(trace))
+            unfinished.replace(path)
+        except (OSError, ValueError, KeyError, TypeError) as error:  # torch may write what is not JSON
+            unfinished.unlink(missing_ok=True)
+            warnings.warn(f"no arrows are in {path}: {error}", RuntimeWarning, stacklevel=2)
         return result
 
     return export_chrome_trace

@@ -28,6 +28,7 @@ from . import environment
 
 #: The words for levels, in order; the number of a level is its place.
 LEVELS = ("trace", "debug", "info", "warning", "error", "critical", "off")
+_SAME = {"warn": "warning", "err": "error", "fatal": "critical", "none": "off"}
 _DEFAULT = LEVELS.index("critical")
 _ALL_BITS = 0b111111
 
@@ -84,20 +85,13 @@ class LogSettings:
         return bool(self.levels.get(module, 0) & (_ALL_BITS >> 1))
 
 
-def level_of(variable: str, text: str) -> int:
-    """Number of a level from its number or word.
-
-    Raises:
-        ValueError: it is neither; the message has the variable.
-    """
+def level_of(text: str) -> int | None:
+    """Number of a level from its number or word; None if it is neither."""
     word = text.strip().lower()
+    word = _SAME.get(word, word)
     if word in LEVELS:
         return LEVELS.index(word)
-    if word.isdigit() and int(word) < len(LEVELS):
-        return int(word)
-    raise ValueError(
-        f"{variable}={text!r} is not a level of a log: use 0 to 6, or one of {', '.join(LEVELS)}"
-    )
+    return int(word) if word.isdecimal() and int(word) < len(LEVELS) else None
 
 
 def read(modules: Sequence[str]) -> LogSettings:
@@ -106,8 +100,11 @@ def read(modules: Sequence[str]) -> LogSettings:
     Args:
         modules: names of the modules that have lines.
 
+    A level, size or switch that is not of its kind costs a warning, as other programs read variables of these
+    names too.
+
     Raises:
-        ValueError: a level, mask, size or switch is not of its kind; the message has the variable.
+        ValueError: a mask is not a number; the message has the variable.
     """
     _warn_of_unknown(modules)
     levels = {module: _bits_from(_level(module)) for module in modules}
@@ -122,19 +119,40 @@ def read(modules: Sequence[str]) -> LogSettings:
             levels[module] |= let
     return LogSettings(
         levels,
-        Path(os.environ.get("HABANA_LOGS", "") or "~/.habana_logs").expanduser(),
-        int(environment.read("PT_LOG_FILE_SIZE_MB", "u32", 10)) << 20,
-        max(1, int(environment.read("PT_LOG_FILE_AMOUNT", "u32", 5))),
-        bool(environment.read("ENABLE_CONSOLE", "switch", False)),
+        _folder(),
+        int(_read("PT_LOG_FILE_SIZE_MB", "u32", 10)) << 20,
+        max(1, int(_read("PT_LOG_FILE_AMOUNT", "u32", 5))),
+        bool(_read("ENABLE_CONSOLE", "switch", False)),
         bool(mask),
     )
+
+
+def _folder() -> Path:
+    """``HABANA_LOGS``, or the folder in the user's home; without a home the one in the current folder."""
+    folder = os.path.expanduser(os.environ.get("HABANA_LOGS", "") or "~/.habana_logs")
+    return Path(".habana_logs") if folder.startswith("~") else Path(folder)
+
+
+def _read(name: str, kind: str, default: environment.Value) -> environment.Value:
+    try:
+        return environment.read(name, kind, default)
+    except ValueError as error:
+        warnings.warn(f"{error}; the log takes {default!r}", RuntimeWarning, stacklevel=3)
+        return default
 
 
 def _level(module: str) -> int:
     for variable in (f"LOG_LEVEL_{module}", "LOG_LEVEL_ALL_PT", "LOG_LEVEL_ALL"):
         text = os.environ.get(variable, "")
-        if text.strip():
-            return level_of(variable, text)
+        if not text.strip():
+            continue
+        if (level := level_of(text)) is not None:
+            return level
+        warnings.warn(
+            f"{variable}={text!r} is not a level of a log: use 0 to 6, or one of {', '.join(LEVELS)}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     return _DEFAULT
 
 
@@ -150,6 +168,13 @@ def _mask(variable: str, bits: int) -> int | None:
         value = int(text, 16)
     except ValueError:
         value = -1
+    if value >= 1 << bits:
+        warnings.warn(
+            f"{variable}={text} is the hexadecimal number {value:#x}; only the bits of {(1 << bits) - 1:#x} "
+            "mean anything",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     if value < 0:
         raise ValueError(
             f"{variable}={text!r} is not a mask: use a hexadecimal number, 0x1 to {(1 << bits) - 1:#x}"
