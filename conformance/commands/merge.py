@@ -30,7 +30,9 @@ def execute(arguments: argparse.Namespace) -> int:
     legs = merge.merge(parts, assembled=_assembled(output, arguments.directories, parts))
     common.check_writable(output)
     output.mkdir(parents=True, exist_ok=True)
-    document = files.write(output, legs, common.opening(legs))
+    document = files.write(
+        output, legs, common.opening(legs), [folder for folder in arguments.directories if folder != output]
+    )
     for line in summary.lines(document, folder=output):
         print(line)
     return int(document["exit"])

@@ -66,7 +66,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--profile",
         action="store_true",
-        help="measure what the time goes into, and write profile.html and profile.json",
+        help="measure what the time goes into, and write conformance-profile.html and .json",
     )
     parser.add_argument(
         "--part",
@@ -153,7 +153,7 @@ def _say(document: Document, arguments: argparse.Namespace, chosen: Request) -> 
     """Print the summary of a run and return its exit code."""
     for line in summary.lines(document, target=arguments.target, folder=folders.short(chosen.output)):
         print(line)
-    page = chosen.output / "profile.html"
+    page = chosen.output / "conformance-profile.html"
     if chosen.profile and page.is_file():
         print(f"Time by phase: {folders.short(page)}")
     return int(document["exit"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.errors import UsageError
@@ -17,13 +18,19 @@ from conformance.results.journal import Tail
 from conformance.target import file as target_file
 
 
-def write(folder: Path, legs: list[Leg], opening: Opening | None = None) -> Document:
+def write(
+    folder: Path,
+    legs: list[Leg],
+    opening: Opening | None = None,
+    sources: Sequence[Path] = (),
+) -> Document:
     """Write results, JUnit XML and the report of some legs, and their profile if they have one.
 
     Args:
         folder: for the files.
         legs: of the run.
         opening: what the report opens with, if that is known.
+        sources: folders of other runs whose journals belong to these legs.
 
     Returns:
         The results document.
@@ -31,7 +38,8 @@ def write(folder: Path, legs: list[Leg], opening: Opening | None = None) -> Docu
     document = results.document(legs)
     results.write(folder / "results.json", document)
     junit.write(folder / "junit.xml", document)
-    shown = profile.write(folder, [path for path in folders.journals(folder) if _is_profiled(path)])
+    journals = [path for source in (folder, *sources) for path in folders.journals(source)]
+    shown = profile.write(folder, [path for path in journals if _is_profiled(path)])
     html.write(folder / "report.html", document, shown[0].name if shown else None, opening)
     return document
 

@@ -1,4 +1,4 @@
-"""``profile.html`` and ``profile.json``: what the time of a run went into."""
+"""``conformance-profile.html`` and ``conformance-profile.json``: what the time of a run went into."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ SCHEMA = 1
 _BINS = 240
 _SLOWEST = 100
 _SUBJECTS = 300
+#: Seconds without any result that are no part of the run.
+_PAUSE = 120.0
 
 _TEMPLATE = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -40,15 +42,20 @@ class Spent:
     """
 
     name: str
-    results: int = 0
     seconds: float = 0.0
     phases: dict[str, float] = dataclasses.field(default_factory=dict)
+    _ids: set[str] = dataclasses.field(default_factory=set)
 
-    def add(self, seconds: float, phases: Mapping[str, float]) -> None:
-        """Add a result."""
-        self.results += 1
-        self.seconds += seconds
-        for phase, share in phases.items():
+    @property
+    def results(self) -> int:
+        """The number of results; one that ran twice counts once."""
+        return len(self._ids)
+
+    def add(self, event: TimeEvent) -> None:
+        """Add the time of a result."""
+        self._ids.add(event["id"])
+        self.seconds += event["seconds"]
+        for phase, share in event["phases"].items():
             self.phases[phase] = self.phases.get(phase, 0.0) + share
 
     def scaled(self) -> dict[str, float]:
@@ -89,7 +96,7 @@ class Profile:
 
     Attributes:
         name: the leg's.
-        seconds: from the first result's begin to the last one's end.
+        seconds: from the begin of the first result to the end of the last, without pauses.
         total: of all results.
         properties, subjects: the costliest first; ``kind/name``.
         slowest: events of the slowest results.
@@ -119,7 +126,7 @@ class Profile:
 
 def profile(name: str, events: Iterable[TimeEvent]) -> Profile | None:
     """Add up the times of a leg's results; None if there are none."""
-    times = list(events)
+    times = _without_pauses(events)
     if not times:
         return None
     total = Spent("all")
@@ -129,8 +136,8 @@ def profile(name: str, events: Iterable[TimeEvent]) -> Profile | None:
         case = ResultId.parse(event["id"]).case
         for table, word in ((properties, case.property), (subjects, case.subject)):
             key = f"{event['kind']}/{word}"
-            table.setdefault(key, Spent(key)).add(event["seconds"], event["phases"])
-        total.add(event["seconds"], event["phases"])
+            table.setdefault(key, Spent(key)).add(event)
+        total.add(event)
     first = min(event["began"] for event in times)
     last = max(event["began"] + event["seconds"] for event in times)
     workers = collections.defaultdict(list)
@@ -150,6 +157,22 @@ def profile(name: str, events: Iterable[TimeEvent]) -> Profile | None:
     )
 
 
+def _without_pauses(events: Iterable[TimeEvent]) -> list[TimeEvent]:
+    """Events in the order of their begins, without the time in which no worker had a result for long.
+
+    That is the time between a run and its resumption.
+    """
+    ordered = sorted(events, key=lambda event: event["began"])
+    found: list[TimeEvent] = []
+    end, cut = 0.0, 0.0
+    for event in ordered:
+        if found and event["began"] - end > _PAUSE:
+            cut += event["began"] - end
+        end = max(end, event["began"] + event["seconds"])
+        found.append({**event, "began": event["began"] - cut})
+    return found
+
+
 def _worker(
     name: str, events: list[TimeEvent], properties: Mapping[str, Spent], first: float, last: float
 ) -> WorkerTime:
@@ -157,7 +180,7 @@ def _worker(
     bins: list[dict[str, float]] = [{} for _ in range(_BINS)]
     length = max(last - first, 1e-6) / _BINS
     for event in events:
-        spent.add(event["seconds"], event["phases"])
+        spent.add(event)
         # One short result is rarely sampled; its property's results together are.
         property_name = f"{event['kind']}/{ResultId.parse(event['id']).case.property}"
         phases = event["phases"] or properties[property_name].scaled() or {"harness": 1.0}
@@ -188,7 +211,7 @@ def write(folder: Path, journals: Iterable[Path]) -> list[Path]:
     """Write the profile of a run's legs.
 
     Args:
-        folder: for ``profile.html`` and ``profile.json``.
+        folder: for ``conformance-profile.html`` and ``conformance-profile.json``.
         journals: of the legs.
 
     Returns:
@@ -197,10 +220,10 @@ def write(folder: Path, journals: Iterable[Path]) -> list[Path]:
     found = [one for path in journals if (one := from_journal(path.parent)) is not None]
     if not found:
         return []
-    data = folder / "profile.json"
+    data = folder / "conformance-profile.json"
     document = {"schema": SCHEMA, "phases": PHASES, "legs": [one.to_json() for one in found]}
     data.write_text(json.dumps(document, separators=(",", ":")) + "\n")
-    page = folder / "profile.html"
+    page = folder / "conformance-profile.html"
     page.write_text(
         _TEMPLATE.get_template("profile.html").render(profiles=found, phases=PHASES, shown=60, bins=_BINS)
     )

@@ -19,7 +19,15 @@ from conformance.results.journal import decode
 
 #: The files that everyone who writes results writes, and all that a run leaves behind.
 WRITTEN = ("results.json", "junit.xml", "report.html")
-_OWN = ("journal.jsonl", *WRITTEN, "profile.html", "profile.json", "tracebacks", "logs", "legs")
+_OWN = (
+    "journal.jsonl",
+    *WRITTEN,
+    "conformance-profile.html",
+    "conformance-profile.json",
+    "tracebacks",
+    "logs",
+    "legs",
+)
 #: The first line of a results file, before its legs.
 _COMPLETE = re.compile(rb'^\{"schema":[^\[]*?"complete":true,')
 _HEAD = 4096

@@ -137,7 +137,23 @@ class Rounds:
             owed = self._owed(worker, hung)
             if owed is not None:
                 self.journal.write("result", worker=worker.name, result=owed.to_json())
+                if self.options.profile:
+                    self._journal_time(worker, owed)
         self.absorb()
+
+    def _journal_time(self, worker: Worker, owed: Result) -> None:
+        """Write the time of a result that was lost with its worker: its limit, or none if it crashed."""
+        cases = [] if self.ledger.plan is None else self.ledger.plan["cases"]
+        kinds = {(name, subject): kind for kind, name, subject, _ in cases}
+        self.journal.write(
+            "time",
+            worker=worker.name,
+            id=str(owed.id),
+            kind=kinds.get((owed.id.case.property, owed.id.case.subject), "unknown"),
+            began=round(time.time() - owed.seconds, 4),
+            seconds=round(owed.seconds, 4),
+            phases={},
+        )
 
     def _owed(self, worker: Worker, hung: bool) -> Result | None:
         timed_out, traceback = last_words(self.folder / "tracebacks" / f"{worker.name}.txt")

@@ -111,7 +111,7 @@ class Executor:
             result_id = ResultId(CaseId(case.property, case.subject), dtype)
             if self.journal is not None:
                 self.journal.write("dtype", worker=self.worker, id=str(result_id), attempt=self.attempt)
-            began = time.time()
+            began, clock = time.time(), time.perf_counter()
             if self._sampler is not None:
                 self._sampler.begin()
             result = self.last = self._check(entry, subject, result_id)
@@ -125,12 +125,12 @@ class Executor:
                     result = self.last = dataclasses.replace(result, intermittent=True, notes=notes)
             if self.journal is not None:
                 self.journal.write("result", worker=self.worker, result=result.to_json())
-                self._journal_time(case.kind, result_id, began)
+                self._journal_time(case.kind, result_id, began, time.perf_counter() - clock)
             if result.verdict is not Verdict.PASS:
                 self._after(result)
             yield result
 
-    def _journal_time(self, kind: str, result_id: ResultId, began: float) -> None:
+    def _journal_time(self, kind: str, result_id: ResultId, began: float, seconds: float) -> None:
         if self.journal is not None and self._sampler is not None:
             self.journal.write(
                 "time",
@@ -138,7 +138,7 @@ class Executor:
                 id=str(result_id),
                 kind=kind,
                 began=round(began, 4),
-                seconds=round(time.time() - began, 4),
+                seconds=round(seconds, 4),
                 phases=self._sampler.end(),
             )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 _INTERVAL = 0.004
-_DEPTH = 80
+_DEPTH = 1000  # torch.compile goes deep
 _ROOT = Path(__file__).parents[1]
 
 #: Phase of the frames of a file or folder of the suite, the first that fits. An empty one has no phase: what
@@ -26,7 +26,6 @@ _PLACES = (
     ("oracle/", "oracle"),
     ("checking/compare.py", "compare"),
     ("checking/tolerances/", "compare"),
-    ("checking/invocation.py", "device"),
     ("checking/", ""),
     ("behaviours/observation.py", "compare"),
     ("behaviours/", ""),
@@ -40,6 +39,7 @@ _PLACES = (
 _FUNCTIONS = {
     ("samples/operators.py", "call"): "",
     ("samples/calls.py", "__torch_dispatch__"): "",
+    ("checking/invocation.py", "attempt_on"): "device",
     ("behaviours/behaviour.py", "on_cpu"): "oracle",
     ("behaviours/behaviour.py", "on_target"): "device",
 }
@@ -63,12 +63,13 @@ class StackSampler:
     def begin(self) -> None:
         """Begin a result."""
         self._spent = {}
+        self._last = time.perf_counter()
         self._active = True
 
     def end(self) -> dict[str, float]:
         """End the result; return the seconds charged to each phase that was seen."""
         self._active = False
-        return {phase: round(seconds, 4) for phase, seconds in self._spent.items()}
+        return {phase: round(seconds, 4) for phase, seconds in dict(self._spent).items()}
 
     def close(self) -> None:
         """End the sampling."""

@@ -221,11 +221,14 @@ def test_a_profile_shows_where_the_time_went_and_leaves_the_verdicts_alone(cli: 
     run = cli("run", "-n", "1", "--profile", sham="good,fail,crash")
     assert (run.code, run.rows.keys()) == (plain.code, plain.rows.keys())
     assert [row["verdict"] for row in run.rows.values()] == [row["verdict"] for row in plain.rows.values()]
-    assert "Time by phase: out/profile.html" in run.out and "profile" not in plain.out
-    (leg,) = json.loads((run.folder / "profile.json").read_text())["legs"]
-    # A crash takes the time of its result along.
-    finished = [row for row in run.rows.values() if row["verdict"] != "crash"]
-    assert leg["total"]["results"] == len(finished) > 0
-    assert 'href="profile.html"' in (run.folder / "report.html").read_text()
+    assert "Time by phase: out/conformance-profile.html" in run.out and "profile" not in plain.out
+    (leg,) = json.loads((run.folder / "conformance-profile.json").read_text())["legs"]
+    # Those whose worker was lost have their time too.
+    assert leg["total"]["results"] == len(run.rows) > 0
+    assert 'href="conformance-profile.html"' in (run.folder / "report.html").read_text()
     again = cli("report", str(run.folder))
-    assert again.code == run.code and (run.folder / "profile.html").exists()
+    assert again.code == run.code and (run.folder / "conformance-profile.html").exists()
+    merged = run.folder.parent / "merged"
+    cli("merge", str(run.folder), "-o", str(merged))
+    (leg,) = json.loads((merged / "conformance-profile.json").read_text())["legs"]
+    assert leg["total"]["results"] == len(run.rows)

@@ -75,11 +75,30 @@ def test_a_workers_bins_show_what_it_did_and_when_it_waited() -> None:
     assert not second.bins[59]
 
 
+def test_a_pause_between_a_run_and_its_resumption_is_left_out() -> None:
+    made = found(
+        time_of("value/add@float32", 0.0, 60.0, device=1.0),
+        time_of("value/mul@float32", 86_400.0, 60.0, device=1.0),
+        time_of("value/sub@float32", 86_460.0, 60.0, device=1.0),
+    )
+    assert made.seconds == 180.0
+    assert [sum(one.values()) for one in made.workers[0].bins] == pytest.approx([1.0] * 240)
+
+
+def test_a_result_that_ran_twice_counts_once_with_both_times() -> None:
+    made = found(
+        time_of("value/add@float32", 0.0, 2.0, device=1.0),
+        time_of("value/add@float32", 9.0, 3.0, worker="gw5", device=1.0),
+    )
+    assert (made.total.results, made.total.seconds) == (1, 5.0)
+    assert [worker.spent.results for worker in made.workers] == [1, 1]
+
+
 def test_no_times_no_profile(tmp_path: Path) -> None:
     assert profile.profile("t", []) is None
     Journal(tmp_path / "journal.jsonl").close()
     assert profile.write(tmp_path, [tmp_path / "journal.jsonl"]) == []
-    assert not (tmp_path / "profile.html").exists()
+    assert not (tmp_path / "conformance-profile.html").exists()
 
 
 def test_pages_hold_what_the_journal_has_and_escape_it(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ PROPERTY = function("properties/operators/value.py")
 SAMPLES = function("samples/operators.py")
 CALL = function("samples/operators.py", "call")
 ORACLE = function("oracle/operators.py")
-ATTEMPT = function("checking/invocation.py", "attempt")
+ATTEMPT = function("checking/invocation.py", "attempt_on")
+TRIED = function("checking/invocation.py", "attempt")
 COMPARE = function("checking/compare.py")
 FACT = function("checking/recorder.py")
 ON_CPU = function("behaviours/behaviour.py", "on_cpu")
@@ -46,6 +47,8 @@ LAB = function("behaviours/lab.py")
         ((HARNESS, PROPERTY, ATTEMPT, CALL), "device"),
         ((HARNESS, PROPERTY, ORACLE, CALL), "oracle"),
         ((HARNESS, PROPERTY, ORACLE, SAMPLES), "samples"),
+        ((HARNESS, PROPERTY, TRIED), "property"),
+        ((HARNESS, PROPERTY, ORACLE, TRIED, CALL), "oracle"),
         ((HARNESS, PROPERTY, COMPARE), "compare"),
         ((HARNESS, PROPERTY, FACT), "property"),
         ((HARNESS, ON_CPU, PROPERTY, LAB), "oracle"),
