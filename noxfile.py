@@ -214,6 +214,7 @@ def browser(session: nox.Session) -> None:
     environment = Environment(session)
     install_torch(environment)
     environment.install("-e", str(ROOT), "selenium")
+    environment.install("--no-deps", "axe-playwright-python")
     environment.run("pytest", "-q", "tests/browser", *session.posargs, env={"CONFORMANCE_BROWSER": "1"})
 
 

@@ -20,6 +20,7 @@ from conformance.commands import (
     issue,
     matrix,
     merge,
+    query,
     relay,
     report,
     repro,
@@ -34,7 +35,7 @@ from conformance.errors import UsageError
 CLOSED = 141
 
 _COMMANDS = (
-    *(run, merge, report, diff, expect, doctor, repro, explain, issue, targets, certify),
+    *(run, merge, report, diff, expect, doctor, query, repro, explain, issue, targets, certify),
     *(torch, matrix, site, relay, ci),
 )
 

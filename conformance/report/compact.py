@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 from conformance.model.records import Document, Leg
 from conformance.model.verdicts import Placement, ResultId, Verdict
-from conformance.report import groups
+from conformance.model.vocabulary import KINDS
+from conformance.report import groups, statements
+from conformance.report.families import operator_family
 from conformance.report.opening import Opening
 from conformance.report.summary import repeat, target_word
+from conformance.subjects.areas import AREAS
 
 #: One letter per verdict; the page's script reads the same table from the data.
 LETTERS = {
@@ -53,6 +57,8 @@ _Kept = Literal[
 ]
 #: What the page takes of a leg as it is.
 _KEPT: tuple[_Kept, ...] = get_args(_Kept)
+#: Kinds of subjects in the order of the page's matrices.
+_KINDS = (*KINDS, statements.OTHER)
 _PLACEMENTS = tuple(placement.value for placement in Placement)
 
 
@@ -80,10 +86,23 @@ def compact(results: Document, opening: Opening | None = None) -> dict[str, obje
         "letters": {letter: verdict.value for verdict, letter in LETTERS.items()},
         "unexpected": "".join(letter for verdict, letter in LETTERS.items() if verdict.unexpected),
         "placements": list(_PLACEMENTS),
+        "kinds": list(_KINDS),
+        "areas": {name: area.about for name, area in AREAS.items()},
+        "promises": _promises(results["legs"]),
         "causes": [_cause(group) for group in groups.of(results["legs"])[:CAUSES]],
         "opening": None if opening is None else opening.to_json(),
         "legs": [_leg(leg) for leg in results["legs"]],
     }
+
+
+def _promises(legs: Sequence[Leg]) -> dict[str, str]:
+    """Sentences that the properties of legs promise, by name; of a name with two kinds the first."""
+    promises: dict[str, str] = {}
+    for case in (case for leg in legs for case in leg["cases"]):
+        name, _, subject = case.partition("/")
+        if name not in promises and (statement := statements.find(name, subject)) is not None:
+            promises[name] = statement.promise
+    return promises
 
 
 def _cause(group: groups.Group) -> dict[str, object]:
@@ -111,8 +130,11 @@ def _leg(leg: Leg) -> dict[str, object]:
         subject, name = subjects[result_id.case.subject], properties[result_id.case.property]
         dtype = dtypes[result_id.dtype]
         verdict = LETTERS[Verdict(row["verdict"])]
-        # dtypes, verdicts, placement, then numbers of each result
-        case = cases.setdefault((subject, name), [subject, name, [], "", -1, []])
+        if (subject, name) not in cases:
+            kind = _KINDS.index(statements.kind(result_id.case.property, result_id.case.subject))
+            # dtypes, verdicts, placement, then numbers of each result, and the kind of the subject
+            cases[(subject, name)] = [subject, name, [], "", -1, [], kind]
+        case = cases[(subject, name)]
         case[2].append(dtype)
         case[3] += verdict
         if "placement" in row:
@@ -127,6 +149,7 @@ def _leg(leg: Leg) -> dict[str, object]:
         **{key: leg[key] for key in _KEPT},
         "command": repeat("RESULT", target, leg),
         "subjects": subjects.all(),
+        "families": [operator_family(name) for name in subjects.all()],
         "properties": properties.all(),
         "dtypes": dtypes.all(),
         "cases": [[*case[:2], *_shared(case[2], case[3]), *case[4:]] for case in cases.values()],

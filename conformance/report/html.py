@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from conformance.model.records import Document
+from conformance.query import language
 from conformance.report.compact import compact
 from conformance.report.opening import Opening
 
 _FOLDER = Path(__file__).parent
-_SCRIPTS = ("overview.js", "page.js")
+_QUERY = Path(language.__file__).parent / "query.js"
+_SCRIPTS = (_QUERY, *(_FOLDER / name for name in ("matrix.js", "overview.js", "page.js")))
 
 
 def embed(data: Any) -> str:
@@ -31,7 +33,7 @@ def page(results: Document, profile: str | None = None, opening: Opening | None 
     template = (_FOLDER / "page.html").read_text()
     parts = {
         "STYLE": (_FOLDER / "page.css").read_text(),
-        "SCRIPT": "\n".join((_FOLDER / name).read_text() for name in _SCRIPTS),
+        "SCRIPT": "\n".join(script.read_text() for script in _SCRIPTS),
         "DATA": embed(compact(results, opening)),
     }
     link = f'<p><a href="{profile}">Time by phase</a></p>' if profile else ""

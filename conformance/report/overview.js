@@ -12,12 +12,16 @@ function gather() {
   const properties = new Map(), subjects = new Map();
   data.legs.forEach((entry, number) => {
     for (const item of entry.cases) {
-      const name = entry.properties[item[1]];
-      if (!properties.has(name)) properties.set(name, []);
-      const row = properties.get(name);
+      const found = passing(entry, item);
+      if (!found.length) continue;
+      const name = entry.properties[item[1]], kind = item[6];
+      /* Of behaviours there are a thousand: their areas are the rows. */
+      const shownName = data.kinds[kind] === "api" ? entry.subjects[item[0]] : name, key = `${kind} ${shownName}`;
+      if (!properties.has(key)) properties.set(key, { kind, name: shownName, cells: [] });
+      const row = properties.get(key).cells;
       row[number] ||= { letter: ".", bad: 0, count: 0 };
-      item[2].forEach((dtype, index) => {
-        const letter = verdictOf(item, index);
+      found.forEach(([index, letter]) => {
+        const dtype = item[2][index];
         row[number].count += 1;
         row[number].letter = worst(row[number].letter + letter);
         if (!bad(letter)) return;
@@ -45,7 +49,8 @@ function gather() {
     return { subject, rows: [...rows], letters: letters.join(""), count: letters.length };
   });
   groups.sort((a, b) => order.indexOf(worst(a.letters)) - order.indexOf(worst(b.letters)) || b.count - a.count);
-  return { properties: [...properties].sort((a, b) => a[0].localeCompare(b[0])), groups };
+  const sorted = [...properties.values()].sort((a, b) => a.kind - b.kind || a.name.localeCompare(b.name));
+  return { properties: sorted, groups };
 }
 
 function legTable() {
@@ -61,13 +66,22 @@ function legTable() {
       `<td class="n">${(entry.seconds / 60).toFixed(1)}</td></tr>`).join("") + "</tbody></table>";
 }
 
+/* Properties of one kind of subject in all legs; of behaviours, their areas. */
 function propertyTable(properties) {
   const cell = (found) => !found ? "<td></td>"
     : `<td><b class="v-${letters[found.letter]}" title="${found.count} results">` +
       `${found.bad ? `${found.bad} of ${found.count}` : found.count}</b></td>`;
   return "<table><thead><tr><th>property</th>" + data.legs.map((entry) => `<th>${column(entry)}</th>`).join("") +
-    "</tr></thead><tbody>" + properties.map(([name, row]) => `<tr><th>${text(name)}</th>` +
-      data.legs.map((_, number) => cell(row[number])).join("") + "</tr>").join("") + "</tbody></table>";
+    "<th>promise</th></tr></thead><tbody>" + properties.map(({ name, cells: row }) => `<tr><th scope="row">${text(name)}</th>` +
+      data.legs.map((_, number) => cell(row[number])).join("") +
+      `<td class="said">${text(data.promises[name] || data.areas[name] || "")}</td></tr>`).join("") + "</tbody></table>";
+}
+function propertyTables(properties) {
+  return data.kinds.map((kind, number) => {
+    const of = properties.filter((entry) => entry.kind === number);
+    return of.length ? `<details class="item"><summary><b>${KIND_NAMES[kind]}</b> <span class="kind">${of.length} ` +
+      `${kind === "api" ? "areas" : "properties"}</span></summary><div class="scroll">${propertyTable(of)}</div></details>` : "";
+  }).join("");
 }
 
 /* One subject: its unexpected results in all legs, and how to repeat the first of each leg. */
@@ -79,7 +93,7 @@ function subjectEntry(group, open) {
   const table = () => "<table><thead><tr><th>result</th>" +
     data.legs.map((entry) => `<th>${column(entry)}</th>`).join("") + "</tr></thead><tbody>" +
     group.rows.map(([id, row]) => `<tr><th>${text(id)}</th>` + data.legs.map((_, number) => row[number]
-      ? `<td><b class="v-${letters[row[number]]}" data-result="${number},${text(id)}">${letters[row[number]]}</b></td>`
+      ? `<td><button class="v-${letters[row[number]]}" data-result="${number},${text(id)}">${letters[row[number]]}</button></td>`
       : "<td></td>").join("") + "</tr>").join("") + "</tbody></table>";
   const repeats = data.legs.map((entry, number) => {
     const found = group.rows.find(([, row]) => row[number] && bad(row[number]));
@@ -96,7 +110,7 @@ function subjectEntry(group, open) {
 
 /* Results that seem to have one cause: how many, and the one to look at first. */
 function causeTable() {
-  return "<table><thead><tr><th>results</th><th>of</th><th>look first at</th><th></th></tr></thead><tbody>" +
+  return "<table><thead><tr><th>results</th><th>of</th><th>look first at</th><th>command</th></tr></thead><tbody>" +
     data.causes.map((cause) => {
       const line = commandOf(data.legs[cause.leg], cause.id);
       return `<tr><td>${text(cause.counts)}</td><td>${text(cause.name)}</td>` +
@@ -116,7 +130,7 @@ function levelEntry(entry) {
   const rows = entry.blockers.map((one) => `<tr><td class="n">${one.count.toLocaleString()}</td><td>${text(one.name)}</td>` +
     `<td class="said"><button class="link" data-result="${entry.leg},${text(one.example)}">${text(one.example)}</button><br>` +
     `${text(one.said)}</td></tr>`).join("");
-  return `<p>${name}<b>${entry.missing.toLocaleString()} results are missing for ${text(entry.level)}</b> (${share})` +
+  return `<p>${name}<b>${entry.missing.toLocaleString()} result${entry.missing === 1 ? " is" : "s are"} missing for ${text(entry.level)}</b> (${share})` +
     `${entry.more ? `, of ${entry.blockers.length + entry.more} causes` : ""}</p>` +
     (rows ? `<div class="scroll short"><table><thead><tr><th>results</th><th>of</th><th>look first at</th></tr></thead>` +
       `<tbody>${rows}</tbody></table></div>` : "");
@@ -140,26 +154,24 @@ const changesView = () => data.opening && data.opening.changes
   ? `<h2>Since the last run</h2>${changesEntry(data.opening.changes)}` : "";
 
 function drawOverview() {
-  gathered ||= gather();
-  const needle = $("text").value.trim().toLowerCase();
-  const groups = gathered.groups.filter((group) => !needle ||
-    group.rows.some(([id]) => id.toLowerCase().includes(needle)));
+  if (!gathered || gathered.predicate !== predicate) gathered = { ...gather(), predicate };
+  const groups = gathered.groups;
   const total = groups.reduce((sum, group) => sum + group.count, 0);
   $("count").textContent = `${total.toLocaleString()} unexpected results of ${groups.length.toLocaleString()} subjects`;
   $("overview").innerHTML = levelView() +
-    (data.causes.length ? `<h2>Unexpected, by cause</h2><div class="scroll short">${causeTable()}</div>` : "") +
-    changesView() + `<h2>Legs</h2><div class="scroll short">${legTable()}</div>` +
+    (data.causes.length ? `<h2>Unexpected, by cause</h2><div class="scroll short" tabindex="0">${causeTable()}</div>` : "") +
+    changesView() + `<h2>Legs</h2><div class="scroll short" tabindex="0">${legTable()}</div>` +
     "<h2>Unexpected, by subject</h2>" + (groups.length
       ? groups.slice(0, subjectsShown).map((group, index) => subjectEntry(group, index === 0)).join("")
       : '<p class="none">Nothing unexpected.</p>') +
     (groups.length > subjectsShown
       ? `<button class="more" data-subjects>show more (${groups.length - subjectsShown} left)</button>` : "") +
-    `<h2>Properties</h2><div class="scroll">${propertyTable(gathered.properties)}</div>`;
+    `<h2>Properties</h2>${propertyTables(gathered.properties)}`;
 }
 
 /* Show one result of one leg in full. */
 function openResult(number, id) {
-  if (data.legs[number] !== leg) { $("leg").value = String(number); chooseLeg(number); }
+  if (data.legs[number] !== leg) chooseLeg(number);
   const subject = leg.subjects.indexOf(id.slice(id.indexOf("/") + 1, id.lastIndexOf("@")));
   openCell(subject, leg.properties.indexOf(id.slice(0, id.indexOf("/"))));
 }

@@ -1,13 +1,11 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
-const $ = (id) => document.getElementById(id);
+const $ = (id) => document.getElementById(id) || document.querySelector(`#${id}`);
 const letters = data.letters;
 const order = Object.keys(letters).join("");
 const PAGE = 100;
 const VIEWS = ["overview", "matrix", "failures", "notes", "run"];
-const wish = location.hash.replace("#show-", "");
-const first = "overview";
-let leg, cells, view = VIEWS.includes(wish) ? wish : first, shown = PAGE;
+let leg, cells, view = "overview", shown = PAGE, predicate = null;
 
 const escapes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
 const text = (value) => String(value).replace(/[&<>"']/g, (char) => escapes[char]);
@@ -23,13 +21,6 @@ const chip = (letter) => `<span class="chip v-${letters[letter]}">${letters[lett
 const commandOf = (entry, id) => entry.command.replace("RESULT", /^[\w@%+=:,./-]+$/.test(id) ? id : `'${id}'`);
 const command = (id) => commandOf(leg, id);
 
-function options(id, first, values) {
-  const old = $(id).value;
-  $(id).innerHTML = `<option value="">${first}</option>` +
-    values.map(([value, label]) => `<option value="${text(value)}">${text(label)}</option>`).join("");
-  if (values.some(([value]) => value === old)) $(id).value = old;
-}
-
 function chooseLeg(index) {
   leg = data.legs[index];
   cells = new Map();
@@ -37,14 +28,66 @@ function chooseLeg(index) {
     if (!cells.has(item[0])) cells.set(item[0], new Map());
     cells.get(item[0]).set(item[1], item);
   }
-  const numbered = (list) => list.map((name, number) => [String(number), name])
-    .sort((a, b) => a[1].localeCompare(b[1]));
-  options("property", "every property", numbered(leg.properties));
-  options("dtype", "every dtype", numbered(leg.dtypes));
-  options("verdict", "every verdict", [["!", "anything unexpected"],
-    ...Object.entries(letters).filter(([, name]) => leg.totals[name])]);
+  $("leg").value = String(index);
   draw();
 }
+
+/* The address holds the view, the leg and the query, so that a link shows the same. */
+function readAddress() {
+  const words = new URLSearchParams(location.hash.replace("#show-", "view=").replace(/^#/, ""));
+  view = VIEWS.includes(words.get("view")) ? words.get("view") : "overview";
+  $("query").value = words.get("q") || "";
+  return data.legs[Number(words.get("leg"))] ? Number(words.get("leg")) : 0;
+}
+function writeAddress() {
+  const words = new URLSearchParams({ view });
+  if (data.legs.indexOf(leg) > 0) words.set("leg", data.legs.indexOf(leg));
+  if ($("query").value.trim()) words.set("q", $("query").value.trim());
+  history.replaceState(null, "", `#${words}`);
+}
+
+/* Reads the query into `predicate`, or shows the mistake in it and keeps the last one. */
+function readQuery() {
+  let mistake = "";
+  try {
+    predicate = $("query").value.trim() ? conformanceQuery.parse($("query").value) : null;
+  } catch (error) {
+    mistake = error.message;
+  }
+  $("mistake").textContent = mistake;
+  $("mistake").hidden = !mistake;
+}
+
+/* One result as a query sees it. The object is used again for the next one. */
+class QueryRow {
+  item(entry, one) {
+    this.entry = entry;
+    this.op = entry.subjects[one[0]];
+    this.family = entry.families[one[0]];
+    this.property = entry.properties[one[1]];
+    this.placement = one[4] < 0 ? "" : data.placements[one[4]];
+    this.mode = entry.mode;
+    this.target = entry.target.name;
+    this.torch = entry.torch;
+    this.numbers = one[5];
+    return this;
+  }
+  result(dtype, letter, index) {
+    this.dtype = this.entry.dtypes[dtype];
+    this.verdict = letters[letter];
+    this.index = index;
+    return this;
+  }
+  get id() { return `${this.property}/${this.op}@${this.dtype}`; }
+  get seconds() { return this.numbers[this.index][4] / 1000; }
+  get detail() { return this.entry.details[this.id] || {}; }
+  get texts() { return [...(this.detail.failures || []).map((failure) => failure.message), ...(this.detail.notes || [])]; }
+  get kinds() {
+    return [...(this.detail.failures || []).map((failure) => failure.kind),
+      ...(this.detail.attempts || []).flatMap((attempt) => attempt.kinds || [])];
+  }
+}
+const queryRow = new QueryRow();
 
 /* The results that ran, of those that the level has if they are more. */
 function ran(entry) {
@@ -81,92 +124,39 @@ function head() {
   $("problems").innerHTML = problems.slice(0, 20).map((line) => `<p>${text(line)}</p>`).join("");
 }
 
-/* The letters of a case that the filters let through, as [index, letter] pairs. */
-function passing(item) {
-  const dtype = $("dtype").value, verdict = $("verdict").value, found = [];
+/* The results of a case that match the query, as [index, letter] pairs. */
+function passing(entry, item) {
+  const found = [], row = predicate && queryRow.item(entry, item);
   for (let index = 0; index < item[2].length; index++) {
-    if (dtype !== "" && item[2][index] !== Number(dtype)) continue;
     const letter = verdictOf(item, index);
-    if (verdict === "!" ? !data.unexpected.includes(letter) : verdict !== "" && letter !== verdict) continue;
-    found.push([index, letter]);
+    if (!row || predicate(row.result(item[2][index], letter, index))) found.push([index, letter]);
   }
   return found;
 }
 
-function matchesText(item, index, needle) {
-  if (!needle) return true;
-  const id = idOf(item, index);
-  if (id.toLowerCase().includes(needle)) return true;
-  const detail = leg.details[id];
-  return !!detail && ((detail.failures || []).some((failure) => failure.message.toLowerCase().includes(needle)) ||
-    (detail.notes || []).some((note) => note.toLowerCase().includes(needle)));
-}
-
 function* selected() {
-  const needle = $("text").value.trim().toLowerCase(), property = $("property").value;
   for (const item of leg.cases) {
-    if (property !== "" && item[1] !== Number(property)) continue;
-    const found = passing(item).filter(([index]) => matchesText(item, index, needle));
+    const found = passing(leg, item);
     if (found.length) yield [item, found];
   }
 }
 
 function draw() {
+  readQuery();
+  writeAddress();
   head();
   for (const section of document.querySelectorAll(".view")) section.hidden = section.id !== view;
   for (const button of document.querySelectorAll("nav button")) {
     button.classList.toggle("on", button.dataset.view === view);
+    if (button.dataset.view === view) button.setAttribute("aria-current", "page");
+    else button.removeAttribute("aria-current");
   }
-  for (const id of ["verdict", "property", "dtype"]) $(id).hidden = view === "overview";
   $("leg").hidden = data.legs.length < 2 || view === "overview";
   if (view === "overview") return drawOverview();
   const chosen = [...selected()];
   const results = chosen.reduce((sum, [, found]) => sum + found.length, 0);
   $("count").textContent = `${results.toLocaleString()} results in ${chosen.length.toLocaleString()} cases`;
   return ({ matrix: drawMatrix, failures: drawFailures, notes: drawNotes, run: drawRun })[view](chosen);
-}
-
-function drawMatrix(chosen) {
-  const rows = new Map(), columns = new Set();
-  for (const [item, found] of chosen) {
-    if (!rows.has(item[0])) rows.set(item[0], new Map());
-    rows.get(item[0]).set(item[1], worst(found.map(([, letter]) => letter).join("")));
-    columns.add(item[1]);
-  }
-  const list = [...columns].sort((a, b) => leg.properties[a].localeCompare(leg.properties[b]));
-  $("matrix").querySelector("thead").innerHTML = "<tr><th>subject</th>" +
-    list.map((number) => `<th title="${text(leg.properties[number])}"><div>${text(leg.properties[number])}</div></th>`)
-      .join("") + '<th class="p">placement</th></tr>';
-  const lines = [...rows].map(([subject, found]) => "<tr><th title=\"" + text(leg.subjects[subject]) + "\">" +
-    text(leg.subjects[subject]) + "</th>" + list.map((number) => {
-      const letter = found.get(number);
-      return letter === undefined ? "<td></td>"
-        : `<td><b class="v-${letters[letter]}" data-cell="${subject},${number}">${letter}</b></td>`;
-    }).join("") + `<td class="p">${placement(subject)}</td></tr>`);
-  fill($("matrix").querySelector("tbody"), lines);
-}
-
-/* Rows are put in as they are scrolled to: a full run has 700 of them with 30 cells each. */
-let filling = 0;
-function fill(body, lines) {
-  const turn = ++filling, box = body.closest(".scroll");
-  let done = 0;
-  body.innerHTML = "";
-  const more = () => {
-    if (turn !== filling) return;
-    while (done < lines.length && body.offsetHeight < box.scrollTop + 2 * box.clientHeight + 400) {
-      body.insertAdjacentHTML("beforeend", lines.slice(done, done += 60).join(""));
-    }
-  };
-  box.onscroll = more;
-  box.scrollTop = 0;
-  more();
-}
-
-function placement(subject) {
-  let found = -1;
-  for (const item of cells.get(subject).values()) found = Math.max(found, item[4]);
-  return found < 0 ? "" : data.placements[found];
 }
 
 function entry(item, index, letter, open) {
@@ -192,10 +182,11 @@ function listed(section, all, empty) {
 }
 
 function drawFailures(chosen) {
-  const all = [], wanted = $("verdict").value;
+  /* Passes are shown only if a query asks for them. */
+  const all = [], asked = /(^|[\s(-])verdict:/i.test($("query").value);
   for (const [item, found] of chosen) {
     for (const [index, letter] of found) {
-      if (wanted === "" ? data.unexpected.includes(letter) || letter === "x" : letter !== ".") {
+      if (asked || data.unexpected.includes(letter) || letter === "x") {
         all.push([order.indexOf(letter), () => entry(item, index, letter)]);
       }
     }
@@ -231,6 +222,8 @@ function drawRun() {
   $("run").innerHTML = `<dl>${rows.map(([name, value]) => `<dt>${text(name)}</dt><dd>${text(value)}</dd>`).join("")}</dl>`;
 }
 
+const promiseOf = (name) => (data.promises[name] ? `<p>${text(data.promises[name])}</p>` : "");
+
 function openCell(subject, property) {
   const item = cells.get(subject).get(property);
   const rows = item[2].map((dtype, index) => {
@@ -241,32 +234,53 @@ function openCell(subject, property) {
   }).join("");
   const bad = item[2].map((_, index) => index).filter((index) => leg.details[idOf(item, index)]);
   $("detail").innerHTML = `<h2><span>${text(leg.properties[property])} / ${text(leg.subjects[subject])}</span>` +
-    "<button class=\"copy\" data-close>close</button></h2><table><tr><th>dtype</th><th>verdict</th>" +
+    "<button class=\"copy\" data-close>close</button></h2>" + promiseOf(leg.properties[property]) + "<table><tr><th>dtype</th><th>verdict</th>" +
     `<th class="n">compared</th><th class="n">samples</th><th class="n">ms</th></tr>${rows}</table>` +
     bad.map((index) => entry(item, index, verdictOf(item, index), bad.length === 1)).join("");
   $("detail").showModal();
 }
 
+/* A click on a verdict asks for it, or for all again if it was asked for. */
+function toggleVerdict(name) {
+  const term = `verdict:${name}`, words = $("query").value.trim();
+  const without = words.split(/\s+/).filter((word) => word !== term).join(" ");
+  $("query").value = without === words ? `${words} ${term}`.trim() : without;
+}
+
 document.addEventListener("click", (event) => {
-  const words = ["cell", "view", "verdict", "copy", "more", "close", "leg", "result", "subjects"];
+  const words = ["cell", "view", "verdict", "copy", "more", "close", "leg", "result", "subjects", "kind"];
   const { dataset } = event.target.closest(words.map((word) => `[data-${word}]`).join()) || { dataset: {} };
   if (dataset.cell) openCell(...dataset.cell.split(",").map(Number));
   else if (dataset.result) openResult(Number(dataset.result.split(",")[0]), dataset.result.replace(/^\d+,/, ""));
-  else if (dataset.leg) { view = "matrix"; $("leg").value = dataset.leg; chooseLeg(Number(dataset.leg)); }
+  else if (dataset.leg) { view = "matrix"; chooseLeg(Number(dataset.leg)); }
+  else if (dataset.kind) { kindShown = dataset.kind; draw(); }
   else if ("subjects" in dataset) { subjectsShown += SUBJECTS; draw(); }
-  else if (dataset.view) { view = dataset.view; shown = PAGE; history.replaceState(null, "", "#show-" + view); draw(); }
+  else if (dataset.view) { view = dataset.view; shown = PAGE; draw(); }
   else if (dataset.verdict) {
-    const letter = Object.keys(letters).find((key) => letters[key] === dataset.verdict);
     if (view === "overview") view = "failures";
-    $("verdict").value = $("verdict").value === letter ? "" : letter;
+    toggleVerdict(dataset.verdict);
     draw();
   } else if (dataset.copy) navigator.clipboard.writeText(dataset.copy);
   else if ("more" in dataset) { shown += PAGE; draw(); }
   else if ("close" in dataset || event.target === $("detail")) $("detail").close();
 });
-let waiting;
-$("text").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(draw, 150); });
-for (const id of ["verdict", "property", "dtype"]) $(id).addEventListener("change", () => { shown = PAGE; draw(); });
+
+let vocabulary, waiting;
+function words() {
+  const all = (key) => [...new Set(data.legs.flatMap(key))].sort();
+  vocabulary ||= {
+    op: all((entry) => entry.subjects), family: all((entry) => entry.families), property: all((entry) => entry.properties),
+    dtype: all((entry) => entry.dtypes), target: all((entry) => [entry.target.name]), torch: all((entry) => [entry.torch]),
+  };
+  return vocabulary;
+}
+$("query").addEventListener("input", () => {
+  $("words").innerHTML = conformanceQuery.complete($("query").value, words())
+    .map((line) => `<option value="${text(line)}"></option>`).join("");
+  clearTimeout(waiting);
+  waiting = setTimeout(() => { shown = PAGE; draw(); }, 150);
+});
 $("leg").addEventListener("change", () => chooseLeg(Number($("leg").value)));
+window.addEventListener("hashchange", () => { if (data.legs.length) chooseLeg(readAddress()); });
 $("leg").innerHTML = data.legs.map((entry, index) => `<option value="${index}">${text(entry.name)}</option>`).join("");
-if (data.legs.length) chooseLeg(0);
+if (data.legs.length) chooseLeg(readAddress());

@@ -88,6 +88,7 @@ def generate(before: Manifest | None, minor: Minor) -> Manifest:
                 capabilities=tuple(entry.capabilities),
                 hooks=hooks.get(key, ()),
                 groups=manifests.groups(results),
+                promise=entry.statement,
             )
         )
     manifest = Manifest(minors, tuple(statements), ())

@@ -7,7 +7,7 @@ const element = (id) => {
   if (!elements.has(id)) {
     elements.set(id, {
       id, value: "", innerHTML: "", textContent: "", hidden: false, dataset: {}, offsetHeight: 1e9, clientHeight: 1, scrollTop: 0,
-      classList: { toggle() {} }, addEventListener(name, call) { this[name] = call; },
+      classList: { toggle() {} }, setAttribute() {}, removeAttribute() {}, addEventListener(name, call) { this[name] = call; },
       querySelector(word) { return element(`${id} ${word}`); }, closest(word) { return element(`closest ${word}`); },
       insertAdjacentHTML(_, text) { this.innerHTML += text; }, showModal() { this.open = true; }, close() {},
     });
@@ -17,10 +17,11 @@ const element = (id) => {
 element("data").textContent = part('type="application/json">');
 for (const id of ["matrix tbody"]) element(id).offsetHeight = 0;
 global.document = {
-  getElementById: element, querySelectorAll: () => [],
+  getElementById: element, querySelector: element, querySelectorAll: () => [],
   addEventListener(name, call) { listeners[name] = call; },
 };
 global.location = { hash: "" };
+global.window = { addEventListener() {} };
 global.history = { replaceState() {} };
 require("vm").runInThisContext(part("<script>"));
 const click = (dataset) => listeners.click({ target: { closest: () => ({ dataset }) } });

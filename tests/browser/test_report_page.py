@@ -51,7 +51,7 @@ def show(folder: Path, *views: str) -> list[str]:
 
 def test_modes_are_columns_and_what_is_unexpected_stands_by_subject(tmp_path: Path) -> None:
     (text,) = show(tmp_path, "overview")
-    assert "Unexpected, by cause results of look first at 2 fail s, 2 subjects p/s1@d " in text
+    assert "Unexpected, by cause results of look first at command 2 fail s, 2 subjects p/s1@d " in text
     assert " 1 fail s1 p/s1@d value: &lt;i&gt;1 of 3&lt;/i&gt; differ copy " in text
     assert "Unexpected, by subject s1 2 fail " in text, "the subject with the most comes first"
     assert " result eager 2.13.0+cpu lazy 2.13.0+git1 graph 2.13.0+cpu p/s1@d fail fail " in text
@@ -59,7 +59,7 @@ def test_modes_are_columns_and_what_is_unexpected_stands_by_subject(tmp_path: Pa
     assert (
         " value: &lt;i&gt;1 of 3&lt;/i&gt; differ conformance repro p/s1@d --target cpu --mode lazy " in text
     )
-    assert " property eager 2.13.0+cpu lazy 2.13.0+git1 graph 2.13.0+cpu p 1 of 2 2 of 3 " in text
+    assert " property eager 2.13.0+cpu lazy 2.13.0+git1 graph 2.13.0+cpu promise p 1 of 2 2 of 3 " in text
     assert " graph 2.13.0+cpu not run 0 0 " in text
     assert "2.13.0+cpu-graph: no &lt;b&gt;graphs&lt;/b&gt;" in text
 

@@ -9,31 +9,23 @@ from __future__ import annotations
 import functools
 import http.server
 import json
-import os
-import shutil
 import threading
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from conformance import cli
 from conformance.results import document
+from tests.browser.chromium import shot
 from tests.support.site_runs import TODAY, failing, made, night, refused, table
 
 pytest.importorskip("selenium", reason="selenium is not installed; run nox -s browser")
-if shutil.which("chromedriver") is None or shutil.which("chromium") is None:
-    if os.environ.get("CONFORMANCE_BROWSER") == "1":
-        raise RuntimeError("there is no chromium: apt-get install chromium chromium-driver")
-    pytest.skip("there is no chromium; run nox -s browser", allow_module_level=True)
 
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
-
-SCREENSHOTS = os.environ.get("CONFORMANCE_SCREENSHOTS")
 
 
 @pytest.fixture(scope="module")
@@ -82,23 +74,6 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for word in ("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"):
-        options.add_argument(f"--{word}")
-    options.add_argument("--disable-background-networking")
-    options.add_argument("--disable-component-update")
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    service = webdriver.ChromeService(executable_path=shutil.which("chromedriver"))
-    driver = webdriver.Chrome(options=options, service=service)
-    driver.set_window_size(1200, 900)
-    yield driver
-    driver.quit()
-
-
 @pytest.fixture
 def page(browser: webdriver.Chrome, address: str) -> Iterator[webdriver.Chrome]:
     """The matrix, opened; afterwards the console is empty and nothing outside was asked for."""
@@ -113,12 +88,6 @@ def page(browser: webdriver.Chrome, address: str) -> Iterator[webdriver.Chrome]:
     ]
     assert requested and all(url.startswith((address, "data:")) for url in requested if url), requested
     browser.set_window_size(1200, 900)
-
-
-def shot(browser: webdriver.Chrome, name: str) -> None:
-    if SCREENSHOTS:
-        Path(SCREENSHOTS).mkdir(parents=True, exist_ok=True)
-        browser.save_screenshot(str(Path(SCREENSHOTS) / f"{name}.png"))
 
 
 def rows(browser: webdriver.Chrome) -> list[str]:

@@ -62,7 +62,10 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class Statement:
-    """A property as the manifest knows it. ``hooks`` are those without which it has no results."""
+    """A property as the manifest knows it.
+
+    ``hooks`` are those without which it has no results; ``promise`` is the sentence that must hold.
+    """
 
     kind: str
     name: str
@@ -71,6 +74,7 @@ class Statement:
     capabilities: tuple[str, ...]
     hooks: tuple[str, ...]
     groups: tuple[Group, ...]
+    promise: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -262,6 +266,7 @@ def _statement(entry: Mapping[str, Any]) -> Statement:
         tuple(entry["capabilities"]),
         tuple(entry["hooks"]),
         tuple(groups),
+        str(entry.get("promise", "")),
     )
 
 
@@ -294,6 +299,7 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
                 "modes": list(statement.modes),
                 "capabilities": list(statement.capabilities),
                 "hooks": list(statement.hooks),
+                "promise": statement.promise,
                 "results": [
                     {**span(group), "dtypes": " ".join(group.dtypes), "subjects": " ".join(group.subjects)}
                     for group in statement.groups

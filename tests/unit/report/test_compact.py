@@ -46,7 +46,8 @@ def test_the_report_carries_compact_data() -> None:
      0,
      500.0
     ]
-   ]
+   ],
+   8
   ],
   [
    1,
@@ -64,7 +65,8 @@ def test_the_report_carries_compact_data() -> None:
      0,
      500.0
     ]
-   ]
+   ],
+   8
   ],
   [
    2,
@@ -82,7 +84,8 @@ def test_the_report_carries_compact_data() -> None:
      0,
      500.0
     ]
-   ]
+   ],
+   8
   ]
  ],
  "details": {

@@ -1,0 +1,83 @@
+"""``conformance query``: the results of a run that a query selects."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+from pathlib import Path
+from typing import Any
+
+from conformance.commands import common
+from conformance.errors import UsageError
+from conformance.model.records import Leg, Row
+from conformance.query import language
+from conformance.query.fields import ALIASES, KEYS, ResultFields
+from conformance.report import fields, files, groups
+
+#: Characters of a message in a line.
+_SHOWN = 160
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    keys = "; ".join(f"{key}: {about}" for key, about in KEYS.items())
+    parser = commands.add_parser(
+        "query",
+        help="find results of a run, as in 'op:topk dtype:bfloat16 verdict:fail'",
+        epilog=f"Keys of a query. {keys}. The language: docs/query.md.",
+    )
+    parser.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
+    parser.add_argument("query", metavar="QUERY", help="terms such as op:nn.* -verdict:pass seconds:>2")
+    parser.add_argument("--by", metavar="KEY", help="count the results by a key instead, e.g. family")
+    parser.add_argument("--json", action="store_true", help="print each result as a line of JSON")
+    parser.add_argument(
+        "--limit", type=common.positive, default=None, metavar="N", help="print at most N lines"
+    )
+    parser.set_defaults(execute=execute)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Print the results that match, a line each; exit code 1 if there is none, as grep has it."""
+    predicate = language.parse(arguments.query)
+    by = None if arguments.by is None else _countable(arguments.by)
+    if by is not None and arguments.json:
+        raise UsageError("--by counts and --json lists results; use one of them")
+    legs = files.read(arguments.directory)
+    found = [entry for entry in fields.all_of(legs) if predicate(entry[2])]
+    if by is not None:
+        lines = _counts(by, [entry[2] for entry in found])
+    elif arguments.json:
+        lines = [json.dumps({"leg": leg["name"], **row}) for leg, row, _ in found]
+    else:
+        lines = [_line(leg, row, several=len(legs) > 1) for leg, row, _ in found]
+    for line in lines[: arguments.limit]:
+        print(line)
+    if not arguments.json:
+        total = sum(len(leg["results"]) for leg in legs)
+        print(f"{len(found):,} of {total:,} results match")
+    return 0 if found else 1
+
+
+def _countable(word: str) -> str:
+    key = ALIASES.get(word, word)
+    if key not in KEYS or key in ("seconds", "message", "id"):
+        names = ", ".join(key for key in KEYS if key not in ("seconds", "message", "id"))
+        raise UsageError(f"--by {word} is not a key to count by; use one of {names}")
+    return key
+
+
+def _counts(key: str, found: list[ResultFields]) -> list[str]:
+    counts = collections.Counter(
+        value
+        for result in found
+        for value in (result.values(key)[:1] if key == "verdict" else result.values(key) or ("none",))
+    )
+    width = len(f"{max(counts.values(), default=0):,}")
+    return [f"{count:>{width},}  {value or 'none'}" for value, count in counts.most_common()]
+
+
+def _line(leg: Leg, row: Row, *, several: bool) -> str:
+    said = groups.said(row)[1].partition("\n")[0][:_SHOWN]
+    where = f" [{leg['name']}]" if several else ""
+    return f"{row['verdict']:<11} {row['id']}{where}{f': {said}' if said else ''}"

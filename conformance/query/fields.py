@@ -1,0 +1,70 @@
+"""The fields of a result that a query can name, and the words that each of them takes."""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+
+from conformance.model.verdicts import Kind, Placement, Verdict
+from conformance.model.vocabulary import MODES
+
+#: Word for every verdict that makes a run exit with 1, and for every other one.
+UNEXPECTED, EXPECTED = "unexpected", "expected"
+
+#: Keys of a query with a sentence on each. ``query.js`` has the same keys.
+KEYS: dict[str, str] = {
+    "op": "name of the operator, module, area of behaviours or other subject",
+    "family": "family of the operator, such as fft or nn conv, or area of the behaviour",
+    "property": "name of the property",
+    "dtype": "dtype, or any",
+    "verdict": f"verdict; also {UNEXPECTED} and {EXPECTED}",
+    "kind": "kind of a failure",
+    "mode": "mode of the device",
+    "placement": "place in which the operator ran",
+    "target": "name of the target, or of the backend on the site",
+    "torch": "version of torch",
+    "id": "whole id of the result",
+    "message": "part of a failure's message or of a note",
+    "seconds": "seconds that the result took: a number after >, >=, < or <=",
+}
+#: Other names of keys.
+ALIASES = {"subject": "op", "area": "family", "backend": "target"}
+#: Words of the keys that take words of a closed list.
+CLOSED: dict[str, tuple[str, ...]] = {
+    "verdict": (UNEXPECTED, EXPECTED, *(verdict.value for verdict in Verdict)),
+    "kind": tuple(kind.value for kind in Kind),
+    "mode": MODES,
+    "placement": tuple(placement.value for placement in Placement),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ResultFields:
+    """One result as a query sees it. ``texts`` are its messages and notes; ``seconds`` what it took."""
+
+    op: str
+    family: str
+    property: str
+    dtype: str
+    verdict: str
+    kinds: tuple[str, ...]
+    mode: str
+    placement: str
+    target: str
+    torch: str
+    seconds: float
+    texts: tuple[str, ...] = ()
+
+    @builtins.property
+    def id(self) -> str:
+        """``property/subject@dtype``."""
+        return f"{self.property}/{self.op}@{self.dtype}"
+
+    def values(self, key: str) -> tuple[str, ...]:
+        """The values of a key that takes names."""
+        if key == "kind":
+            return self.kinds
+        if key == "verdict":
+            group = UNEXPECTED if Verdict(self.verdict).unexpected else EXPECTED
+            return (self.verdict, group)
+        return (str(getattr(self, key)),)

@@ -1,0 +1,214 @@
+"""Queries such as ``op:topk dtype:bfloat16,float16 verdict:fail -kind:value``, as predicates over results.
+
+Terms beside each other must all hold; ``or``, ``not`` (or ``-``) and brackets join them. ``key:value``
+compares the whole value, in which ``*`` stands for any characters; a comma separates values of which one must
+hold. A bare word is a part of the id or of a message. Upper and lower case are alike. ``query.js`` reads the
+same language; ``tests/unit/query/vectors.json`` holds both to it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import operator
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from conformance.errors import UsageError
+from conformance.query.fields import ALIASES, CLOSED, KEYS, ResultFields
+
+Predicate = Callable[[ResultFields], bool]
+
+_TOKEN = re.compile(r'\s*(?:([()])|((?:"[^"]*"|[^\s()"])+)|(")|$)')
+_VALUE = re.compile(r'(?:"[^"]*"|[^",])*')
+_WORDS = ("and", "or", "not")
+_NUMBER = re.compile(r"(>=|<=|>|<)(\d+(?:\.\d*)?|\.\d+)")
+_COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
+#: Brackets and negations within each other.
+_DEPTH = 100
+#: Characters of a query.
+LONGEST = 2000
+
+
+class QueryError(UsageError):
+    """A mistake in a query; ``at`` is its place in the text, counted from 0."""
+
+    def __init__(self, words: str, at: int, way_out: str) -> None:
+        super().__init__(f"the query has {words} at character {at + 1}; {way_out}")
+        self.at = at
+
+
+@dataclasses.dataclass(frozen=True)
+class _Token:
+    text: str
+    at: int
+
+    @property
+    def bracket(self) -> bool:
+        return self.text in ("(", ")")
+
+
+def parse(text: str) -> Predicate:
+    """Read a query; every result matches an empty one. QueryError points at the first mistake."""
+    if len(text) > LONGEST:
+        raise QueryError(f"{len(text)} characters", LONGEST, f"shorten it to at most {LONGEST}")
+    tokens = _tokens(text)
+    if not tokens:
+        return lambda result: True
+    reader = _Reader(tokens, len(text))
+    predicate = reader.either(0)
+    if (left := reader.next()) is not None:
+        raise QueryError(f"'{left.text}' without its opening bracket", left.at, "add or remove a bracket")
+    return predicate
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens = []
+    place = 0
+    while (match := _TOKEN.match(text, place)) is not None and match.end() > place:
+        bracket, word, quote = match.groups()
+        if quote:
+            raise QueryError("a quotation mark without its end", match.start(3), "close it")
+        if found := bracket or word:
+            tokens.append(_Token(found, match.start(1) if bracket else match.start(2)))
+        place = match.end()
+    return tokens
+
+
+class _Reader:
+    def __init__(self, tokens: list[_Token], end: int) -> None:
+        self._tokens = tokens
+        self._place = 0
+        self._end = end
+
+    def next(self) -> _Token | None:
+        return self._tokens[self._place] if self._place < len(self._tokens) else None
+
+    def _take(self, *words: str) -> _Token | None:
+        token = self.next()
+        if token is None or token.text.lower() not in words:
+            return None
+        self._place += 1
+        return token
+
+    def either(self, depth: int) -> Predicate:
+        parts = [self._all(depth)]
+        while self._take("or"):
+            parts.append(self._all(depth))
+        return parts[0] if len(parts) == 1 else lambda result: any(part(result) for part in parts)
+
+    def _all(self, depth: int) -> Predicate:
+        parts = [self._negated(depth)]
+        while (token := self.next()) is not None and token.text != ")" and token.text.lower() != "or":
+            self._take("and")
+            parts.append(self._negated(depth))
+        return parts[0] if len(parts) == 1 else lambda result: all(part(result) for part in parts)
+
+    def _negated(self, depth: int) -> Predicate:
+        token = self.next()
+        if token is None:
+            raise QueryError("nothing", self._end, "write a word or key:value there")
+        if depth > _DEPTH:
+            raise QueryError(f"more than {_DEPTH} brackets and negations", token.at, "write it simpler")
+        if self._take("not"):
+            return _not(self._negated(depth + 1))
+        if self._take("("):
+            inner = self.either(depth + 1)
+            if not self._take(")"):
+                raise QueryError("an open bracket", token.at, "close it")
+            return inner
+        if token.bracket or token.text.lower() in _WORDS:
+            raise QueryError(
+                f"'{token.text}' without a term before it", token.at, "write a word or key:value"
+            )
+        self._place += 1
+        if token.text.startswith("-") and len(token.text) > 1:
+            return _not(_term(token.text[1:], token.at + 1))
+        return _term(token.text, token.at)
+
+
+def _not(inner: Predicate) -> Predicate:
+    return lambda result: not inner(result)
+
+
+def _term(text: str, at: int) -> Predicate:
+    quoted = text.startswith('"')
+    head, colon, rest = text.partition(":")
+    if quoted or not colon:
+        return _word(text.replace('"', "").lower())
+    key = ALIASES.get(head.lower(), head.lower())
+    if key not in KEYS:
+        known = [*KEYS, *ALIASES]
+        raise QueryError(f"the unknown key '{head}'", at, f"{_meant(head, known)}; or quote the word")
+    place = at + len(head) + 1
+    if not rest:
+        raise QueryError(f"no value for '{key}'", place, f"write one, e.g. {key}:{_example(key)}")
+    if key == "seconds":
+        return _seconds(rest, place)
+    values = _values(key, rest, place)
+    if key == "message":
+        return lambda result: any(value in text.lower() for text in result.texts for value in values)
+    patterns = [value.split("*") for value in values]
+    return lambda result: any(
+        _matches(parts, value.lower()) for value in result.values(key) for parts in patterns
+    )
+
+
+def _word(needle: str) -> Predicate:
+    return lambda result: needle in result.id.lower() or any(needle in text.lower() for text in result.texts)
+
+
+def _values(key: str, rest: str, at: int) -> list[str]:
+    """The values between commas, in lower case; a comma between quotation marks belongs to the value."""
+    values = []
+    place = 0
+    while True:
+        match = _VALUE.match(rest, place)
+        value = "" if match is None else match.group().replace('"', "").lower()
+        if not value:
+            raise QueryError("an empty value", at + place, "write one, or remove the comma")
+        if key in CLOSED and "*" not in value and value not in CLOSED[key]:
+            raise QueryError(f"the unknown {key} '{value}'", at + place, _meant(value, CLOSED[key]))
+        values.append(value)
+        place = rest.find(",", match.end()) + 1 if match is not None else 0
+        if not place:
+            return values
+
+
+def _matches(parts: Sequence[str], value: str) -> bool:
+    """Return True if the parts between stars are in a value in this order, the outer ones at its ends.
+
+    A regular expression would try every way to place the parts, which takes for ever with many stars.
+    """
+    first, *rest = parts
+    if not rest:
+        return value == first
+    *middle, last = rest
+    if not value.startswith(first):
+        return False
+    place = len(first)
+    for part in middle:
+        found = value.find(part, place)
+        if found < 0:
+            return False
+        place = found + len(part)
+    return len(value) - len(last) >= place and value.endswith(last)
+
+
+def _seconds(rest: str, at: int) -> Predicate:
+    match = _NUMBER.fullmatch(rest)
+    if match is None:
+        raise QueryError(f"'{rest}' for seconds", at, "write a comparison, e.g. seconds:>2")
+    compare, limit = _COMPARE[match.group(1)], float(match.group(2))
+    return lambda result: bool(compare(result.seconds, limit))
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word.lower(), known, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"use one of {', '.join(known)}"
+
+
+def _example(key: str) -> str:
+    if key in CLOSED:
+        return CLOSED[key][0]
+    return {"seconds": ">2", "dtype": "float32", "torch": "2.13*", "family": "fft"}.get(key, "add")

@@ -1,0 +1,35 @@
+"""Results of legs as the search language sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from conformance.expectations import judge
+from conformance.model.records import Leg, Row
+from conformance.model.verdicts import ResultId
+from conformance.query.fields import ResultFields
+from conformance.report.families import operator_family
+
+
+def of(leg: Leg, row: Row) -> ResultFields:
+    """The fields of one result of a leg."""
+    result_id = ResultId.parse(row["id"])
+    return ResultFields(
+        op=result_id.case.subject,
+        family=operator_family(result_id.case.subject),
+        property=result_id.case.property,
+        dtype=result_id.dtype,
+        verdict=row["verdict"],
+        kinds=tuple(sorted(judge.kinds(row))),
+        mode=leg["mode"],
+        placement=row.get("placement", ""),
+        target=leg["target"]["name"],
+        torch=leg["torch"],
+        seconds=row["seconds"],
+        texts=(*(failure["message"] for failure in row.get("failures", ())), *row.get("notes", ())),
+    )
+
+
+def all_of(legs: Sequence[Leg]) -> Iterator[tuple[Leg, Row, ResultFields]]:
+    """Every result of some legs, with its fields."""
+    return ((leg, row, of(leg, row)) for leg in legs for row in leg["results"])

@@ -1,0 +1,235 @@
+"""The report in a headless Chromium: a green device, an early bring-up, a regression, a million results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.commands import common
+from conformance.model.verdicts import Verdict
+from conformance.report import html
+from conformance.results import document
+from tests.browser import chromium
+from tests.support.certifiable import leg, settled, with_rows
+
+pytest.importorskip("selenium", reason="selenium is not installed; run nox -s browser")
+
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+VIEWS = ("overview", "matrix", "failures", "notes", "run")
+TARGETS = ("green", "early", "regression")
+
+
+def failure(kind: str, message: str, verdict: str = "fail") -> dict[str, Any]:
+    return {
+        "verdict": verdict,
+        "failure_count": 1,
+        "failures": [{"kind": kind, "message": message, "sample": 0}],
+    }
+
+
+def legs_of(target: str) -> tuple[list[Any], list[Any]]:
+    """The legs of a run, and those of the run before it."""
+    with settled():
+        before = leg("bringup", "eager")
+        found = leg("bringup", "eager")
+    names = [row["id"] for row in found["results"]]
+    if target == "early":
+        refused = failure("exception", "RuntimeError: kernel of aten::mul.Tensor is not there")
+        crash = failure("crash", "the process ended: Segmentation fault", "crash")
+        rows = {name: refused for name in names if "/mul@" in name or "/div@" in name}
+        rows |= {name: crash for name in names if "/cat@" in name}
+        rows |= {name: failure("value", "1 of 3 differ") for name in names if name.startswith("streams")}
+        others = [verdict.value for verdict in Verdict if verdict.value not in ("pass", "crash", "fail")]
+        free = [name for name in names if name not in rows]
+        rows |= {name: failure("value", "odd", verdict) for name, verdict in zip(free, others, strict=False)}
+        return [{**with_rows(found, rows), "exit": 1}], []
+    if target == "regression":
+        rows = {
+            name: failure("value", "[3, 4] is 1.0 at [0], expected 2.0")
+            for name in names
+            if "/add@float" in name
+        }
+        compiled = {**leg("bringup", "compile"), "digests": found["digests"]}
+        return [{**with_rows(found, rows), "exit": 1}, compiled], [before]
+    return [found], [before]
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The address of a report for each target."""
+    folder = tmp_path_factory.mktemp("reports")
+    addresses = {}
+    for target in TARGETS:
+        legs, before = legs_of(target)
+        page = folder / f"{target}.html"
+        html.write(page, document.document(legs), opening=common.opening(legs, before))
+        addresses[target] = page.as_uri()
+    return addresses
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Any:
+    """Opens an address; afterwards the console must be empty."""
+
+    def open_one(address: str) -> Any:
+        browser.get("about:blank")  # a new part behind # alone loads nothing
+        browser.get(address)
+        WebDriverWait(browser, 30, 0.01).until(
+            lambda page: (
+                page.execute_script("return document.readyState") == "complete"
+                and page.find_element(By.ID, "state").text
+            )
+        )
+        return browser
+
+    yield open_one
+    assert browser.get_log("browser") == []
+    browser.set_window_size(1200, 900)
+    chromium.dark(browser, False)
+
+
+Open = Callable[[str], Any]
+
+
+def texts(page: Any, selector: str) -> list[str]:
+    return [found.text for found in page.find_elements(By.CSS_SELECTOR, selector) if found.is_displayed()]
+
+
+def asked(page: Any, query: str) -> None:
+    field = page.find_element(By.ID, "query")
+    field.clear()
+    field.send_keys(query)
+    WebDriverWait(page, 10).until(lambda shown: "q=" in shown.current_url or not query)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("target", TARGETS)
+def test_it_is_accessible(
+    open_page: Open, reports: dict[str, str], target: str, view: str, scheme: str
+) -> None:
+    page = open_page(f"{reports[target]}#view={view}")
+    chromium.dark(page, scheme == "dark")
+    chromium.shot(page, f"report-{target}-{view}-{scheme}")
+    assert chromium.violations(page) == []
+
+
+def test_the_details_of_a_result_are_accessible(open_page: Open, reports: dict[str, str]) -> None:
+    page = open_page(f"{reports['early']}#view=matrix&q=verdict:fail")
+    page.find_element(By.CSS_SELECTOR, "button.cell").click()
+    assert page.find_element(By.ID, "detail").is_displayed()
+    assert chromium.violations(page) == []
+
+
+def test_the_first_screen_answers_three_questions(open_page: Open, reports: dict[str, str]) -> None:
+    page = open_page(reports["regression"])
+    heads = texts(page, "#overview h2")
+    assert heads[:3] == ["Level", "Unexpected, by cause", "Since the last run"]
+    last = page.find_element(By.XPATH, "//h2[.='Since the last run']")
+    assert last.rect["y"] < 900, "without scrolling"
+    overview = page.find_element(By.ID, "overview").text
+    assert "worse" in overview and "missing for bringup" in overview and "holds bringup" in overview
+
+
+def test_a_query_in_the_address_comes_back(open_page: Open, reports: dict[str, str]) -> None:
+    page = open_page(f"{reports['early']}#view=failures")
+    everything = texts(page, "#failures .item")
+    asked(page, "op:mul verdict:fail")
+    WebDriverWait(page, 10).until(lambda shown: 0 < len(texts(shown, "#failures .item")) < len(everything))
+    chosen = texts(page, "#failures .item")
+    assert all("/mul@" in line for line in chosen)
+    open_page(page.current_url)
+    assert page.find_element(By.ID, "query").get_attribute("value") == "op:mul verdict:fail"
+    assert texts(page, "#failures .item") == chosen
+
+
+def test_a_mistake_in_a_query_is_pointed_at(open_page: Open, reports: dict[str, str]) -> None:
+    page = open_page(reports["early"])
+    asked(page, "verdict:fial")
+    sentence = "the query has the unknown verdict 'fial' at character 9; did you mean 'fail'?"
+    WebDriverWait(page, 10).until(lambda shown: texts(shown, "#mistake") == [sentence])
+    asked(page, "verdict:fail")
+    WebDriverWait(page, 10).until(lambda shown: texts(shown, "#mistake") == [])
+
+
+def test_what_is_typed_is_completed(open_page: Open, reports: dict[str, str]) -> None:
+    page = open_page(reports["early"])
+    page.find_element(By.ID, "query").send_keys("verdict:fail op:mu")
+    options = [found.get_attribute("value") for found in page.find_elements(By.CSS_SELECTOR, "#words option")]
+    assert options[0] == "verdict:fail op:mul"
+
+
+def test_each_kind_of_subject_has_a_matrix_without_empty_columns(
+    open_page: Open, reports: dict[str, str]
+) -> None:
+    page = open_page(f"{reports['early']}#view=matrix")
+    kinds = [text.partition(" ")[0] for text in texts(page, "#kinds button")]
+    assert kinds[0] == "Operators" and "Behaviours" in kinds
+    columns = len(page.find_elements(By.CSS_SELECTOR, "#grid thead th"))
+    page.execute_script(
+        "document.querySelector('#grid').style.maxHeight = 'none'; document.querySelector('#grid').onscroll()"
+    )
+    for number in range(1, columns - 1):
+        cells = page.find_elements(
+            By.CSS_SELECTOR, f"#grid tbody tr:not(.family) td:nth-child({number + 1}) .cell"
+        )
+        assert cells, f"column {number} is empty"
+    page.find_element(By.CSS_SELECTOR, "#kinds button[data-kind=api]").click()
+    assert texts(page, "#tree summary b"), "areas"
+    assert (
+        page.find_elements(By.CSS_SELECTOR, "#tree .promises .kind")[0].get_attribute("textContent").strip()
+    ), "its sentence"
+    asked(page, "op:mul")
+    WebDriverWait(page, 10).until(
+        lambda shown: len(shown.find_elements(By.CSS_SELECTOR, "#grid tbody tr")) == 1
+    )
+
+
+def test_with_the_keyboard_alone(open_page: Open, reports: dict[str, str]) -> None:
+    page = open_page(f"{reports['early']}#view=matrix&q=op:mul")
+    for _ in range(40):
+        page.switch_to.active_element.send_keys(Keys.TAB)
+        if page.switch_to.active_element.get_attribute("class") == "cell":
+            break
+    active = page.switch_to.active_element
+    assert "mul: " in active.get_attribute("aria-label")
+    assert active.value_of_css_property("outline-style") != "none"
+    active.send_keys(Keys.ENTER)
+    assert page.find_element(By.ID, "detail").is_displayed()
+    page.switch_to.active_element.send_keys(Keys.ESCAPE)
+    assert not page.find_element(By.ID, "detail").is_displayed()
+
+
+def test_on_a_narrow_screen_nothing_sticks_out(open_page: Open, reports: dict[str, str]) -> None:
+    for view in VIEWS:
+        page = open_page(f"{reports['early']}#view={view}")
+        page.set_window_size(500, 800)
+        wide, screen = page.execute_script(
+            "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+        )
+        assert wide <= screen, view
+
+
+def test_a_million_results_open_in_two_seconds(open_page: Open, tmp_path: Path) -> None:
+    with settled():
+        one = leg("full", "eager")
+    count = -(-1_000_000 // len(one["results"]))
+    legs = [{**one, "name": f"2.13.{number}-eager", "torch": f"2.13.{number}"} for number in range(count)]
+    page = tmp_path / "million.html"
+    html.write(page, document.document(legs))
+    seconds = []
+    for _ in range(3):
+        begin = time.monotonic()
+        shown = open_page(page.as_uri())
+        assert texts(shown, "#overview h2")
+        seconds.append(time.monotonic() - begin)
+    print(f"{count * len(one['results']):,} results, {page.stat().st_size >> 20} MiB: {min(seconds):.1f} s")
+    # The goal is 2 s on idle cores; a busy machine is no fault of the page.
+    assert min(seconds) < 6

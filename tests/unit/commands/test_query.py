@@ -1,0 +1,61 @@
+"""``conformance query``: lines, counts, JSON, mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conformance import cli
+from conformance.results import document
+from tests.support.legs import leg
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    legs = [leg("eager", "pass", "fail"), leg("lazy", "fail", "pass")]
+    legs[0]["results"][1]["failures"] = [{"kind": "value", "message": "1 of 3 differ\nmore"}]
+    document.write(tmp_path / "results.json", document.document(legs))
+    return tmp_path
+
+
+def test_results_are_lines(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["query", str(run), "verdict:fail kind:value"]) == 0
+    line, total = capsys.readouterr().out.splitlines()
+    assert line.startswith("fail        p/s1@d [") and line.endswith("]: 1 of 3 differ")
+    assert total == "1 of 4 results match"
+
+
+def test_results_are_counted(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["query", str(run), "not op:none", "--by", "verdict"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["2  pass", "2  fail", "4 of 4 results match"]
+    assert cli.main(["query", str(run), "", "--by", "subject", "--limit", "1"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["2  s0", "4 of 4 results match"]
+
+
+def test_results_are_rows_of_json(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["query", str(run), "op:s1 mode:eager", "--json"]) == 0
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (row["id"], row["verdict"], row["failures"][0]["kind"]) == ("p/s1@d", "fail", "value")
+
+
+def test_nothing_found_is_exit_one(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["query", str(run), "op:other"]) == 1
+    assert capsys.readouterr().out == "0 of 4 results match\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["verdict:fial"], "the unknown verdict 'fial' at character 9; did you mean 'fail'?"),
+        (["", "--by", "seconds"], "--by seconds is not a key to count by"),
+        (["", "--by", "op", "--json"], "use one of them"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    run: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["query", str(run), *words]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1

@@ -1,0 +1,114 @@
+"""The search language: what matches, what is a mistake, and that Python and JavaScript agree."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.query import fields, language
+from conformance.query.fields import ResultFields
+
+VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "vectors.json").read_text())
+SCRIPT = Path(language.__file__).parent / "query.js"
+ROWS = {
+    name: ResultFields(**{**row, "kinds": tuple(row["kinds"]), "texts": tuple(row["texts"])})
+    for name, row in VECTORS["rows"].items()
+}
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run query.js")
+
+
+@pytest.mark.parametrize(("text", "found"), VECTORS["matches"])
+def test_results_match(text: str, found: list[str]) -> None:
+    predicate = language.parse(text)
+    assert [name for name, row in ROWS.items() if predicate(row)] == found
+
+
+@pytest.mark.parametrize(("text", "at", "words"), VECTORS["errors"])
+def test_a_mistake_is_pointed_at_in_one_sentence(text: str, at: int, words: str) -> None:
+    with pytest.raises(language.QueryError) as error:
+        language.parse(text)
+    assert error.value.at == at
+    assert str(error.value).startswith(words + "; ")
+    assert "\n" not in str(error.value)
+
+
+def test_the_mistake_of_a_letter_is_guessed() -> None:
+    with pytest.raises(language.QueryError, match="did you mean 'fail'"):
+        language.parse("verdict:fial")
+    with pytest.raises(language.QueryError, match="did you mean 'property'"):
+        language.parse("propery:value")
+
+
+@pytest.mark.parametrize("text", ["(" * 200 + "a" + ")" * 200, "not " * 200 + "a", "a " * 2000])
+def test_absurd_queries_are_refused(text: str) -> None:
+    with pytest.raises(language.QueryError):
+        language.parse(text)
+
+
+def test_a_pattern_of_many_stars_takes_no_time() -> None:
+    predicate = language.parse("op:" + "*a" * 12 + "b")
+    row = ROWS["add"]
+    assert not predicate(ResultFields(**{**vars(row), "op": "a" * 60}))
+
+
+def javascript(program: str) -> Any:
+    command = ["node", "-e", f"const query = require({json.dumps(str(SCRIPT))}); {program}"]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+@needs_node
+def test_javascript_finds_the_same(tmp_path: Path) -> None:
+    rows = {}
+    for name, row in VECTORS["rows"].items():
+        identity = f"{row['property']}/{row['op']}@{row['dtype']}"
+        rows[name] = {**row, "id": identity}
+    found = javascript(
+        f"const rows = {json.dumps(rows)}, queries = {json.dumps([text for text, _ in VECTORS['matches']])};"
+        "console.log(JSON.stringify(queries.map((text) => { const test = query.parse(text);"
+        "return Object.keys(rows).filter((name) => test(rows[name])); })))"
+    )
+    assert found == [names for _, names in VECTORS["matches"]]
+
+
+@needs_node
+def test_javascript_points_at_the_same_mistakes() -> None:
+    found = javascript(
+        f"const queries = {json.dumps([text for text, _, _ in VECTORS['errors']])};"
+        "console.log(JSON.stringify(queries.map((text) => { try { query.parse(text); return null; }"
+        "catch (error) { return [error.at, error.message]; } })))"
+    )
+    assert [at for at, _ in found] == [at for _, at, _ in VECTORS["errors"]]
+    for (_, message), (_, _, words) in zip(found, VECTORS["errors"], strict=True):
+        assert message.startswith(words + "; ")
+
+
+@needs_node
+def test_both_know_the_same_words() -> None:
+    found = javascript("console.log(JSON.stringify([query.KEYS, query.ALIASES, query.CLOSED]))")
+    assert found == [
+        list(fields.KEYS),
+        fields.ALIASES,
+        {key: list(words) for key, words in fields.CLOSED.items()},
+    ]
+
+
+@needs_node
+def test_what_is_typed_is_completed() -> None:
+    found = javascript(
+        "const words = { op: ['topk', 'addmm', 'add'], family: ['nn conv'] };"
+        "console.log(JSON.stringify(['o', 'x op:add', '-verdict:fa', 'op:topk,ad', 'family:nn', 'op:zz']"
+        ".map((text) => query.complete(text, words))))"
+    )
+    assert found == [
+        ["op:"],
+        ["x op:addmm", "x op:add"],
+        ["-verdict:fail", "-verdict:xfail"],
+        ["op:topk,addmm", "op:topk,add"],
+        ['family:"nn conv"'],
+        [],
+    ]
