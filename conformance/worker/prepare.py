@@ -13,10 +13,17 @@ import os
 import platform
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from conformance.errors import UsageError
 from conformance.model.records import BackendFacts, Facts, Prepared, ResultNames
 from conformance.processes import orphan
+from conformance.worker import plan_cache
+
+if TYPE_CHECKING:
+    from conformance.target.file import TargetFile
+    from conformance.target.target import Target
+    from conformance.worker.plan_cache import Plans
 
 
 def facts(module_name: str | None, extra: list[str]) -> Facts:
@@ -82,9 +89,6 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> Prepar
     """
     from conformance.device import probe
     from conformance.device.accelerator import use
-    from conformance.expectations import declarations
-    from conformance.plan import plan
-    from conformance.properties.registry import properties
     from conformance.subjects import catalogue
     from conformance.target import file as files
 
@@ -99,6 +103,24 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> Prepar
                 f"device {target.device!r} of target {target.name!r} does not copy to and from the CPU: "
                 f"{wrong['copy']}; run 'conformance doctor' to see what is missing"
             )
+    found = facts(target.module, extra)
+    # Modules of the user's own are code that no digest knows.
+    name = None if extra else plan_cache.key(found, file.digest, mode, level)
+    plans = None if name is None else plan_cache.load(name)
+    if plans is None:
+        plans = _plan(file, target, level)
+        if name is not None:
+            plan_cache.store(name, plans)
+    return {"facts": found, **plans}
+
+
+def _plan(file: TargetFile, target: Target, level: str) -> Plans:
+    """Plan a level and the full one. UsageError if the target's file names results that do not exist."""
+    from conformance.expectations import declarations
+    from conformance.plan import plan
+    from conformance.properties.registry import properties
+    from conformance.subjects import catalogue
+
     full = plan.build(target, "full", target.modes)
     declarations.check(file, lambda: full)
     chosen = plan.build(target, level)
@@ -109,12 +131,7 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> Prepar
         for entry in properties(kind)
         if target.mode in entry.modes
     ]
-    return {
-        "facts": facts(target.module, extra),
-        "plan": chosen.to_json(),
-        "full": full.to_json(),
-        "here": here,
-    }
+    return {"plan": chosen.to_json(), "full": full.to_json(), "here": here}
 
 
 def names(target_file: str, mode: str, extra: list[str]) -> ResultNames:

@@ -1,0 +1,113 @@
+"""Plans that are kept: found again only if nothing that decides them has changed, and never in the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.worker import plan_cache
+from conformance.worker.plan_cache import Plans
+
+FACTS: Any = {
+    "torch": {"version": "2.13.0+cpu", "revision": "abc"},
+    "backend": {"module": "mine", "version": "1", "digest": "1" * 64, "abi": "1"},
+}
+PLANS: Plans = {
+    "plan": {"dtypes": [["float32"]], "cases": [("operator", "value", "add", 0)]},
+    "full": {"dtypes": [["float32"]], "cases": [("operator", "value", "add", 0)]},
+    "here": [("operator", "value")],
+}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(plan_cache.VARIABLE, raising=False)
+    return tmp_path / "conformance" / "plans"
+
+
+def key(**changes: Any) -> str:
+    words = {"facts": FACTS, "target_digest": "2" * 64, "mode": "eager", "level": "core", **changes}
+    return plan_cache.key(**words)
+
+
+def test_plans_are_found_again() -> None:
+    assert plan_cache.load(key()) is None
+    plan_cache.store(key(), PLANS)
+    found = plan_cache.load(key())
+    assert found is not None and json.loads(json.dumps(PLANS)) == found
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"target_digest": "3" * 64},
+        {"mode": "compile"},
+        {"level": "full"},
+        {"facts": {**FACTS, "torch": {"version": "2.13.0+cpu", "revision": "abd"}}},
+        {"facts": {**FACTS, "backend": {**FACTS["backend"], "digest": "4" * 64}}},
+    ],
+)
+def test_whatever_decides_a_plan_is_in_its_key(changes: dict[str, Any]) -> None:
+    plan_cache.store(key(), PLANS)
+    assert plan_cache.load(key(**changes)) is None
+
+
+def test_another_suite_has_other_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key()
+    monkeypatch.setattr(plan_cache.digests, "suite", lambda: "another")
+    assert key() != before
+
+
+def test_a_switch_of_the_databases_has_other_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key()
+    monkeypatch.setenv("PYTORCH_TEST_WITH_SLOW", "1")
+    assert key() != before
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "3", '{"plan": {}}'])
+def test_a_broken_file_is_planned_anew(cache: Path, content: str) -> None:
+    cache.mkdir(parents=True)
+    (cache / f"{key()}.json").write_text(content)
+    assert plan_cache.load(key()) is None
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(file))
+    plan_cache.store(key(), PLANS)
+    assert plan_cache.load(key()) is None
+
+
+def test_it_can_be_switched_off(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(plan_cache.VARIABLE, "0")
+    plan_cache.store(key(), PLANS)
+    assert not cache.exists()
+
+
+def test_the_oldest_go_first(cache: Path) -> None:
+    for number in range(plan_cache.KEPT + 3):
+        plan_cache.store(f"key{number}", PLANS)
+        os.utime(cache / f"key{number}.json", (number, number))
+    names = {file.stem for file in cache.iterdir()}
+    assert len(names) == plan_cache.KEPT and "key0" not in names and f"key{plan_cache.KEPT + 2}" in names
+
+
+def test_a_cached_plan_is_the_plan(tmp_path: Path, cache: Path) -> None:
+    answers = []
+    for number in range(2):
+        file = tmp_path / f"{number}.json"
+        command = [sys.executable, "-m", "conformance.worker.prepare", str(file)]
+        command += ["--target", "cpu", "--mode", "eager", "--level", "bringup"]
+        environment = os.environ | {"PYTHONHASHSEED": "0", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+        subprocess.run(command, check=True, env=environment)
+        answers.append(json.loads(file.read_text()))
+        assert len(list(cache.iterdir())) == 1
+    assert answers[0] == answers[1]
