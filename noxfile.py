@@ -157,6 +157,7 @@ def tests(session: nox.Session) -> None:
         "tlparse",
         "viztracer",
         "selenium",
+        "kubernetes-validate==1.37.0",
     )
     environment.run("python", "-m", "pytest", *TESTS, f"--ignore={VENDOR}", *session.posargs)
     if not session.posargs:

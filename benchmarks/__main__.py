@@ -17,6 +17,7 @@ FIGURES = (
     "import_time",
     "profiler_overhead",
     "suite_time",
+    "merge_shards",
 )
 
 

@@ -56,13 +56,13 @@ class Shard:
             return Shard(int(first), int(second))
         raise UsageError(f"shard {text!r} is not of the form I/N with 1 <= I <= N, e.g. 1/4")
 
-    def takes(self, kind: str, subject: str, mode: str = "eager") -> bool:
-        """Return True if a subject belongs to this shard in a mode.
+    def takes(self, kind: str, subject: str, mode: str = "eager", property_name: str | None = None) -> bool:
+        """Return True if a property of a subject belongs to this shard in a mode.
 
         Goes by the names and the committed table of recorded seconds (``plan/shards.py``), so that all shards
         agree whatever else there is.
         """
-        return shards.shard_of(mode, kind, subject, self.count) == self.index - 1
+        return shards.shard_of(mode, kind, subject, self.count, property_name) == self.index - 1
 
 
 @dataclasses.dataclass
@@ -124,7 +124,9 @@ class Plan:
 
     def shard(self, shard: Shard, mode: str = "eager") -> Plan:
         """The part of the plan that a shard takes in a mode."""
-        return Plan([case for case in self.cases if shard.takes(case.kind, case.subject, mode)])
+        return Plan(
+            [case for case in self.cases if shard.takes(case.kind, case.subject, mode, case.property)]
+        )
 
 
 def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Plan:

@@ -162,7 +162,11 @@ def _join(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
     missing = _absent(numbers, count)
     if missing:
         problems.append(_problem(missing))
+    planned = sum(leg["planned"] for leg in legs)
     complete = not missing and all(leg["complete"] for leg in legs)
+    if complete and not planned:
+        problems.append("no shard has a result")
+        complete = False
     joined: Leg = {**legs[0], "shard": "1/1" if not missing else f"{','.join(map(str, numbers))}/{count}"}
     judgement = Judgement(
         rows=[row for leg in legs for row in leg["results"]],
@@ -192,7 +196,7 @@ def _join(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
         "problems": problems + judgement.expectations["problems"],
         "expectations": judgement.expectations,
         "missing": judgement.missing,
-        "planned": sum(leg["planned"] for leg in legs),
+        "planned": planned,
         "totals": judgement.totals,
         "case_totals": judgement.case_totals,
         "cases": judgement.cases,

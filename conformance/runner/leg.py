@@ -120,14 +120,22 @@ def choose(options: Request, mode: str, answer: Prepared) -> tuple[Plan, Plan, i
             "check its dtypes, or take a broader level"
         )
     part = level.shard(options.shard, mode)
-    if options.select is None:
-        if not part.cases:
+    chosen = part if options.select is None else part.select(selection.parse(options.select))
+    if not chosen.cases and not _empty_by_number(options, level):
+        if options.select is None:
             raise NothingToRun(f"shard {options.shard} holds no case; use fewer shards")
-        return level, part, 0
-    chosen = part.select(selection.parse(options.select))
-    if not chosen.cases:
         raise NothingToRun(f"-k {options.select!r} selects nothing of {len(part)} results; loosen it")
     return level, chosen, len(part) - len(chosen)
+
+
+def _empty_by_number(options: Request, level: Plan) -> bool:
+    """Return True if a part is empty only because its run has more shards than cases.
+
+    Such a part is a result: without it, its merge could not tell an empty shard from a lost one.
+    """
+    if not options.part or options.shard.count == 1:
+        return False
+    return options.select is None or bool(level.select(selection.parse(options.select)).cases)
 
 
 def run(options: Request, mode: str, folder: Path, *, loud: bool = True) -> Leg:

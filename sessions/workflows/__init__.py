@@ -46,6 +46,8 @@ def check(session: nox.Session) -> None:
         script_files = scripts.extract([*workflows, *actions, str(template)], Path(scratch) / "scripts")
         session.log(f"{len(script_files)} scripts of steps")
         environment.run("shellcheck", "--shell=bash", *map(str, script_files))
+        copied = sorted((ROOT / "docs" / "scale").glob("*.sh"))  # scripts that a lab copies
+        environment.run("shellcheck", *map(str, copied))
 
 
 def rendered(session: nox.Session, folder: Path) -> Path:

@@ -22,7 +22,7 @@ def test_the_committed_table_is_good() -> None:
     assert shards.FILE.stat().st_size < 200_000
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 8])
+@pytest.mark.parametrize("count", [2, 3, 4, 8, 16, 100])
 @pytest.mark.parametrize("mode", sorted(TABLE))
 def test_shards_take_the_same_time(mode: str, count: int) -> None:
     seconds = TABLE[mode]
@@ -65,3 +65,19 @@ def test_the_assignment_depends_on_names_and_seconds_alone() -> None:
     shuffled = list(seconds.items())
     random.Random(0).shuffle(shuffled)
     assert shards.balanced(dict(shuffled), 5) == shards.balanced(seconds, 5)
+
+
+def test_properties_of_a_split_area_are_dealt_out_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = {"api/long/p": 9.0, "api/long/q": 8.0, "api/short": 7.0, "operator/op": 1.0}
+    monkeypatch.setattr(shards, "assignment", lambda mode, count: shards.balanced(entries, count))
+    names = ("p", "q", "unheard-of")
+    plan = Plan(
+        [Case("api", name, area, ("d",)) for area in ("long", "short") for name in names]
+        + [Case("operator", name, "op", ("d",)) for name in names]
+    )
+    parts = [plan.shard(Shard(index, 4)).result_ids() for index in range(1, 5)]
+    found = {result_id: number for number, ids in enumerate(parts) for result_id in ids}
+    assert len(found) == len(plan)
+    assert [found[f"{name}/long@d"] for name in names] == [0, 1, zlib.crc32(b"api/long") % 4]
+    assert {found[f"{name}/short@d"] for name in names} == {2}
+    assert {found[f"{name}/op@d"] for name in names} == {3}

@@ -77,6 +77,15 @@ def test_shards_become_one_leg_and_missing_ones_make_it_incomplete() -> None:
     assert whole["problems"] == []
 
 
+def test_an_empty_shard_is_there_but_a_whole_run_is_not_empty() -> None:
+    nothing = {"results": [], "cases": {}, "totals": {}, "case_totals": {}, "planned": 0}
+    empty = [leg("eager", shard=f"{number}/2", **nothing) for number in (1, 2)]
+    (found,) = merge([("a", leg("eager", shard="1/2")), ("b", empty[1])])
+    assert (found["exit"], found["complete"], found["planned"]) == (0, True, 1)
+    (found,) = merge([("a", empty[0]), ("b", empty[1])])
+    assert (found["exit"], found["complete"], found["problems"]) == (3, False, ["no shard has a result"])
+
+
 def test_one_shard_alone_is_no_whole_run() -> None:
     (found,) = merge([("a", leg("eager", "pass", shard="2/4"))])
     assert (found["shard"], found["exit"], found["complete"]) == ("2/4", 3, False)

@@ -21,3 +21,18 @@ def test_the_table_is_made_from_results(tmp_path: Path) -> None:
     assert shards.table(path) == {"eager": {"operator/a": 8.0, "module/b": 0.0625}}
     for took in (0.07, 0.5, 1.3, 44.0, 1000.0):
         assert abs(seconds.rounded(took) / took - 1) <= 0.2
+
+
+def test_a_long_area_is_split_into_its_properties() -> None:
+    """Else the longest area decides how long a run of many shards takes."""
+    kinds = {(name, area): "api" for area in ("long", "short") for name in ("p", "q")} | {
+        ("p", "op"): "operator",
+        ("q", "op"): "operator",
+    }
+    took = {case: 0.5 if case[1] == "short" else 16.0 for case in kinds}
+    rows = [{"id": f"{p}/{s}@d", "verdict": "pass", "seconds": spent} for (p, s), spent in took.items()]
+    assert seconds.record([leg("eager", results=rows)], kinds)["modes"]["eager"] == {
+        "32": ["operator/op"],
+        "16": ["api/long/p", "api/long/q"],
+        "1": ["api/short"],
+    }

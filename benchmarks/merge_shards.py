@@ -1,0 +1,169 @@
+"""Seconds of `conformance merge` for 100 shards of a run with 60,000 results."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.measure import show
+from conformance.builds import installed
+from conformance.model import digests
+from conformance.model.records import ExpectationRecord, Leg, Row
+from conformance.plan import shards
+from conformance.report import files
+from conformance.results.judgement import Judgement, report
+
+SHARDS = 100
+RESULTS = 60_000
+#: Of a thousand results, so many are expected to fail, and are unsupported.
+EXPECTED, UNSUPPORTED = 1, 40
+#: The same for results that fail: a backend that is nearly done, and one that is brought up. The others pass.
+FAILED = (5, 300)
+DTYPES = ("float32", "float64", "bfloat16", "float16", "complex64", "complex128", "int64", "int32", "bool")
+
+
+def row(property_name: str, subject: str, dtype: str, number: int, failed: int) -> Row:
+    """Make up a result as large as one of a real run, whose verdict its number decides."""
+    found: Row = {
+        "id": f"{property_name}/{subject}@{dtype}",
+        "verdict": "pass",
+        "seconds": round(0.01 + number % 97 / 1000, 6),
+        "comparisons": 3 + number % 50,
+        "samples_used": 5,
+        "samples_available": 40,
+        "seed": 1_000_000_007 * (number + 1) % 4_294_967_291,
+        "placement": "native",
+    }
+    place = number * 7 % 1000
+    if place < failed + EXPECTED:
+        message = (
+            f"{number % 60 + 1} of 60 elements differ: by 0.{number} at [0, {number % 5}]; allowed are 1e-05"
+        )
+        found["verdict"] = "fail" if place < failed else "xfail"
+        found["failure_count"] = 1
+        found["failures"] = [{"kind": "value", "message": f"{subject}: {message}", "sample": 0}]
+        found["failed_samples"] = [0]
+    elif place < failed + EXPECTED + UNSUPPORTED:
+        found["verdict"] = "unsupported"
+        found["notes"] = [f"refused with: {subject} is not implemented for {dtype}"]
+    return found
+
+
+def rows_by_shard(failed: int) -> list[list[Row]]:
+    """Deal results of the subjects that the suite knows to shards, as a run does.
+
+    ``failed`` of a thousand fail.
+    """
+    names = sorted(shards.table()["eager"])
+    properties = math.ceil(RESULTS / len(names) / len(DTYPES))
+    rows: list[list[Row]] = [[] for _ in range(SHARDS)]
+    for number in range(RESULTS):
+        rest, dtype = divmod(number, len(DTYPES))
+        kind, _, subject = names[rest // properties].partition("/")
+        shard = shards.shard_of("eager", kind, subject, SHARDS)
+        name = f"property-{kind}-{rest % properties}"
+        rows[shard].append(row(name, subject, DTYPES[dtype], number, failed))
+    return rows
+
+
+def expectations(rows: list[Row]) -> list[ExpectationRecord]:
+    """The entries that all shards have, each with the number of its results in this one."""
+    return [
+        {
+            "id": f"property-*/*@{dtype}",
+            "kind": "value",
+            "source": "expectations.toml",
+            "until": "2999-01-01",
+            "reason": "accuracy",
+            "link": "https://example.org",
+            "expired": False,
+            "named": False,
+            "fails": sum(row["verdict"] == "xfail" and row["id"].endswith(f"@{dtype}") for row in rows),
+            "passes": 0,
+            "other": 0,
+            "unclear": 0,
+            "passing": [],
+        }
+        for dtype in DTYPES
+    ]
+
+
+def leg(shard: int, rows: list[Row]) -> Leg:
+    """The leg of one shard."""
+    build = installed.version()
+    judgement = Judgement(
+        rows=rows,
+        left_out=0,
+        missing={"count": 0, "first": []},
+        complete=True,
+        expectations=report(expectations(rows), "eager", whole=False),
+    )
+    words = ("manifest", "target", "expectations", "torch", "backend")
+    return {
+        "name": installed.leg_name(build, "eager"),
+        "build": installed.label(build),
+        "torch": build,
+        "mode": "eager",
+        "target": {"name": "made-up", "file": "made-up.toml", "device": "cpu", "precision": "ieee"},
+        "level": "full",
+        "shard": f"{shard}/{SHARDS}",
+        "selection": None,
+        "samples": "default",
+        "started": "2026-01-01T00:00:00+00:00",
+        "workers": 2,
+        "facts": {"torch": {"version": build}},
+        "digests": {"suite": digests.suite(), **dict.fromkeys(words, "a" * 64)},
+        "left_out": 0,
+        "seconds": round(sum(row["seconds"] for row in rows), 3),
+        "exit": judgement.exit,
+        "complete": True,
+        "problems": [],
+        "expectations": judgement.expectations,
+        "missing": judgement.missing,
+        "planned": judgement.planned,
+        "totals": judgement.totals,
+        "case_totals": judgement.case_totals,
+        "cases": judgement.cases,
+        "oracle": {"checked": 0, "differences": []},
+        "results": rows,
+    }
+
+
+def merge(failed: int) -> tuple[float, float]:
+    """Merge shards of which ``failed`` results of a thousand fail; the seconds and MiB of the results.
+
+    Raises:
+        SystemExit: the merge does not hold every result once, or is not complete.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        folders = [Path(scratch) / f"shard-{number}" for number in range(1, SHARDS + 1)]
+        for number, (folder, rows) in enumerate(zip(folders, rows_by_shard(failed), strict=True), 1):
+            folder.mkdir()
+            files.write(folder, [leg(number, rows)])
+        output = Path(scratch) / "merged"
+        command = [sys.executable, "-m", "conformance", "merge", *map(str, folders), "-o", str(output)]
+        start = time.perf_counter()
+        done = subprocess.run(command, stdout=subprocess.DEVNULL)
+        seconds = time.perf_counter() - start
+        text = (output / "results.json").read_text()
+    (only,) = json.loads(text)["legs"]
+    if not only["complete"] or len({row["id"] for row in only["results"]}) != RESULTS:
+        raise SystemExit(f"the merge ended with {done.returncode}, and is not whole: {only['problems']}")
+    return seconds, len(text) / (1 << 20)
+
+
+def main() -> None:
+    """Measure merges from the start of the process to its end, and print them."""
+    for failed in FAILED:
+        seconds, size = merge(failed)
+        name = f"merge, {SHARDS} shards, {RESULTS:,} results, {failed / 10:g} % fail, {size:.0f} MiB"
+        show(name, seconds, 30.0, " s")
+
+
+if __name__ == "__main__":
+    main()

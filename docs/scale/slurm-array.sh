@@ -1,0 +1,24 @@
+#!/bin/bash
+# One shard of a run per task of an array. SHARDS is their number, FOLDER one that all nodes share:
+#
+#   sbatch --array=1-SHARDS slurm-array.sh SHARDS FOLDER --target NAME_OR_FILE [OPTION OF conformance run]...
+#
+# Submit it from the environment that has torch, the backend and the suite, or activate that one below. To repeat
+# a task, submit the same line with its number alone (--array=7): a shard that was cut off goes on.
+#SBATCH --job-name=conformance
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task=2
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output=%x-%A-%a.log
+set -eu
+shards=$1 folder=$2/shard-$SLURM_ARRAY_TASK_ID
+shift 2
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+
+options=(-n "${SLURM_CPUS_PER_TASK:-1}" "$@" --part --shard "$SLURM_ARRAY_TASK_ID/$shards" -o "$folder")
+# A journal that has its plan can go on; everything earlier is run anew.
+if grep -qs '^{"event":"plan"' "$folder"/journal.jsonl "$folder"/legs/*/journal.jsonl; then
+    options+=(--resume "$folder")
+fi
+exec conformance run "${options[@]}"

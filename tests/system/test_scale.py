@@ -1,0 +1,174 @@
+"""The files of ``docs/scale`` that a lab copies: each is run as its scheduler would run it, without one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import ROOT
+from tests.support.suite_process import Run, bare_target, conformance, environment
+
+SCALE = ROOT / "docs" / "scale"
+#: One subject is in shard 1 of 4 and two in shard 2; shards 3 and 4 have none. The last kills the run once.
+SHAMS = "good,fail,kills"
+#: As many as the Job in the documentation has.
+SHARDS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Lab:
+    """A folder of a lab's machines, with the program ``conformance`` on the path."""
+
+    folder: Path
+    results: Path
+
+    @staticmethod
+    def at(folder: Path) -> Lab:
+        (folder / "bin").mkdir()
+        program = folder / "bin" / "conformance"
+        program.write_text(f'#!/bin/sh\nexport SHAM_RUNNER=$$\nexec {sys.executable} -m conformance "$@"\n')
+        program.chmod(0o755)
+        bare_target(folder)
+        return Lab(folder, folder / "results")
+
+    @property
+    def options(self) -> list[str]:
+        known = ["--target", str(self.folder / "bare.toml"), "--extra", "tests.support.sham"]
+        return [*known, "--level", "core"]
+
+    def call(self, command: Sequence[str], **variables: str) -> Run:
+        path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        words = environment(self.folder, SHAMS, PATH=path, **variables)
+        done = subprocess.run(
+            command, cwd=self.folder, env=words, capture_output=True, text=True, timeout=300
+        )
+        return Run(done, self.results / "merged")
+
+    def task(self, number: int) -> Run:
+        """A task of the Slurm array."""
+        command = ["bash", str(SCALE / "slurm-array.sh"), str(SHARDS), str(self.results), *self.options]
+        return self.call(command, SLURM_ARRAY_TASK_ID=str(number), SLURM_CPUS_PER_TASK="1")
+
+    def slurm_merge(self) -> Run:
+        return self.call(["bash", str(SCALE / "slurm-merge.sh"), str(self.results)])
+
+    def pod(self, job: dict[str, Any], *arguments: str, **variables: str) -> Run:
+        """The container of a Job, with its own variables but for the folder."""
+        container = containers(job)[0]
+        limits = container["resources"]["limits"]
+        of_job = {
+            word["name"]: word["value"]
+            if "value" in word
+            else limits[word["valueFrom"]["resourceFieldRef"]["resource"].removeprefix("limits.")]
+            for word in container["env"]
+        }
+        return self.call(
+            [*container["command"], *arguments], **{**of_job, "FOLDER": str(self.results), **variables}
+        )
+
+
+def manifest(name: str) -> dict[str, Any]:
+    """A file of ``docs/scale``, parsed."""
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed.")
+    found: dict[str, Any] = yaml.safe_load((SCALE / name).read_text())
+    return found
+
+
+def containers(job: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = job["spec"]["template"]["spec"]["containers"]
+    return found
+
+
+def verdicts(folder: Path) -> dict[str, str]:
+    (leg,) = json.loads((folder / "results.json").read_text())["legs"]
+    return {row["id"]: row["verdict"] for row in leg["results"]}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The verdicts of the same run without shards."""
+    folder = tmp_path_factory.mktemp("whole")
+    environment(folder, SHAMS)
+    (folder / "state" / "kill").touch()
+    run = conformance(folder, "run", "-n", "1", "--level", "core", sham=SHAMS)
+    found = verdicts(run.folder)
+    assert (run.code, set(found.values()), len(found)) == (1, {"pass", "fail"}, 6)
+    return found
+
+
+def test_a_slurm_array_gives_the_results_of_one_run(tmp_path: Path, whole: dict[str, str]) -> None:
+    lab = Lab.at(tmp_path)
+    tasks = [lab.task(number) for number in range(1, SHARDS + 1)]
+    assert [task.code for task in tasks] == [0, -signal.SIGKILL, 0, 0], [task.err for task in tasks]
+    assert "shard 3/4: no results" in tasks[2].out, "there are more shards than cases"
+
+    lost = lab.slurm_merge()
+    assert (lost.code, lost.results["complete"]) == (3, False)
+    assert "shard 2/4 is incomplete" in lost.out
+
+    again = lab.task(2)
+    journal = (lab.results / "shard-2" / "journal.jsonl").read_text()
+    begun = [journal.count(f'{{"event":"{word}"') for word in ("run", "resume")]
+    assert (again.code, begun) == (1, [1, 1]), "it goes on, and begins no new run"
+    assert "nothing to do: the run in" in lab.task(2).out
+
+    merged = lab.slurm_merge()
+    assert (merged.code, merged.results["complete"]) == (1, True), merged.err
+    assert verdicts(merged.folder) == whole
+
+    shutil.rmtree(lab.results / "shard-4")
+    lost = lab.slurm_merge()
+    assert (lost.code, "shard 4/4 is missing" in lost.out) == (3, True)
+
+    refused = lab.call(["bash", str(SCALE / "slurm-array.sh"), "8", str(lab.results), *lab.options],
+                       SLURM_ARRAY_TASK_ID="1")  # fmt: skip
+    assert (refused.code, "--shard is 1/8, but the run in" in refused.err) == (2, True)
+
+
+def test_an_indexed_job_gives_the_results_of_one_run(tmp_path: Path, whole: dict[str, str]) -> None:
+    job = manifest("kubernetes-job.yaml")
+    lab = Lab.at(tmp_path)
+    environment(tmp_path, SHAMS)
+    (tmp_path / "state" / "kill").touch()
+    pods = [lab.pod(job, *lab.options, JOB_COMPLETION_INDEX=str(index)) for index in range(SHARDS)]
+    assert [pod.code for pod in pods] == [0] * SHARDS, "a failure is a result, and no reason for another pod"
+    assert "shard 2/4: 2 pass, 2 fail in 2 cases" in pods[1].out
+    merged = lab.pod(manifest("kubernetes-merge.yaml"))
+    assert (merged.code, merged.results["complete"]) == (1, True), merged.err
+    assert verdicts(merged.folder) == whole
+    refused = lab.pod(job, "--target", "nowhere.toml", JOB_COMPLETION_INDEX="0")
+    assert refused.code == 2, "Kubernetes tries it again"
+
+
+def test_the_job_has_an_index_for_each_shard() -> None:
+    spec = manifest("kubernetes-job.yaml")["spec"]
+    assert spec["completionMode"] == "Indexed"
+    assert spec["completions"] == spec["parallelism"] == SHARDS
+    (container,) = containers({"spec": spec})
+    words = {word["name"]: word.get("value") for word in container["env"]}
+    assert words["SHARDS"] == str(spec["completions"])
+    (merge,) = containers(manifest("kubernetes-merge.yaml"))
+    assert merge["image"] == container["image"]
+    assert merge["volumeMounts"] == container["volumeMounts"]
+    assert {word["name"]: word["value"] for word in merge["env"]} == {"FOLDER": words["FOLDER"]}
+
+
+@pytest.mark.parametrize("name", ["kubernetes-job.yaml", "kubernetes-merge.yaml"])
+@pytest.mark.parametrize("version", ["1.29.0", "1.37.0"])
+def test_the_jobs_follow_the_schema_of_kubernetes(name: str, version: str) -> None:
+    validator = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed.")
+    job = manifest(name)
+    assert validator.validate(job, version, strict=True)
+    job["spec"]["completionmode"] = "Indexed"
+    with pytest.raises(validator.ValidationError, match="completionmode"):
+        validator.validate(job, version, strict=True)
