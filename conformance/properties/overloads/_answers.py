@@ -150,6 +150,14 @@ class Answer:
         return written_places(self.sample, self.after)
 
     @functools.cached_property
+    def reproducible(self) -> bool:
+        """True if the CPU gives the same bits again when its freed memory holds something else.
+
+        It takes a quarter of a second, and every form of the call in every layout may ask.
+        """
+        return gives_the_same_again(self)
+
+    @functools.cached_property
     def rule(self) -> Rule:
         """The tolerance class, that of the operator that calls the overload."""
         direction = "backward" if self.subject.info.backward else "forward"
@@ -235,7 +243,7 @@ def torchs_own(subject: Subject) -> Overload:
     return overload
 
 
-def reproducible(found: Answer) -> bool:
+def gives_the_same_again(found: Answer) -> bool:
     """Return whether the CPU gives the same bits again when its freed memory holds something else."""
     # All answers stay: the next one gets other memory, with other traces of the allocator in it.
     kept = []

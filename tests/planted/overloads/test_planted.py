@@ -78,9 +78,9 @@ def test_an_answer_that_depends_on_old_memory_is_none(monkeypatch: pytest.Monkey
     sample = next(iter(_answers.answers(target, subject, _recorder(), 1))).sample
     found = _answers.answer(subject, "float32", sample)
     assert found is not None
-    assert _answers.reproducible(found)
+    assert _answers.gives_the_same_again(found)
     found.plain = torch.empty_like(found.plain).fill_(5)
-    assert not _answers.reproducible(found)
+    assert not _answers.gives_the_same_again(found)
 
 
 def test_an_answer_that_depends_on_a_kernel_s_own_memory_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def test_an_answer_that_depends_on_a_kernel_s_own_memory_is_none(monkeypatch: py
     monkeypatch.setattr(_answers, "leave_behind", leave_behind)
     found = _answers.answer(whole, "float32", sample)
     assert found is not None
-    assert not _answers.reproducible(found)
+    assert not _answers.gives_the_same_again(found)
 
 
 def _recorder() -> Recorder:
