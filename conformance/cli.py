@@ -20,6 +20,7 @@ from conformance.commands import (
     issue,
     matrix,
     merge,
+    readiness,
     relay,
     report,
     repro,
@@ -35,7 +36,7 @@ CLOSED = 141
 
 _COMMANDS = (
     *(run, merge, report, diff, expect, doctor, repro, explain, issue, targets, certify),
-    *(torch, matrix, site, relay, ci),
+    *(torch, matrix, site, relay, readiness, ci),
 )
 
 
