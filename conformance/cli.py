@@ -17,6 +17,7 @@ from conformance.commands import (
     doctor,
     expect,
     explain,
+    export,
     issue,
     matrix,
     merge,
@@ -36,7 +37,7 @@ CLOSED = 141
 
 _COMMANDS = (
     *(run, merge, report, diff, expect, doctor, repro, explain, issue, targets, certify),
-    *(torch, matrix, site, relay, readiness, ci),
+    *(torch, matrix, site, relay, readiness, export, ci),
 )
 
 
