@@ -17,10 +17,12 @@ from conformance.commands import (
     doctor,
     expect,
     explain,
+    export,
     issue,
     matrix,
     merge,
     query,
+    readiness,
     relay,
     report,
     repro,
@@ -36,7 +38,7 @@ CLOSED = 141
 
 _COMMANDS = (
     *(run, merge, report, diff, expect, doctor, query, repro, explain, issue, targets, certify),
-    *(torch, matrix, site, relay, ci),
+    *(torch, matrix, site, relay, readiness, export, ci),
 )
 
 

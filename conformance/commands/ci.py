@@ -224,17 +224,15 @@ def _report(arguments: argparse.Namespace) -> int:
     url = f"{server}/{repository}/actions/runs/{number}"
     (arguments.folder / gather.NAMED).write_text(f"{arguments.job}\n")
     steps.summary(summary.markdown(legs, arguments.job))
+    job = relay.Job(
+        name=os.environ.get("GITHUB_WORKFLOW", "conformance"),
+        job=arguments.job,
+        url=url,
+        run_id=number,
+        run_attempt=os.environ.get("GITHUB_RUN_ATTEMPT", "1"),
+    )
     try:
-        body = relay.payload(
-            legs,
-            name=os.environ.get("GITHUB_WORKFLOW", "conformance"),
-            job=arguments.job,
-            url=url,
-            run_id=number,
-            run_attempt=os.environ.get("GITHUB_RUN_ATTEMPT", "1"),
-            completed=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            artifact="",
-        )
+        body = relay.completed(legs, job, _occasion(), datetime.datetime.now(datetime.timezone.utc))
     except UsageError as error:
         # A torch built locally may have no commit. The results are as good without a report for the relay.
         print(f"there is no relay.json: {error}")
@@ -242,6 +240,13 @@ def _report(arguments: argparse.Namespace) -> int:
     (arguments.folder / "relay.json").write_text(json.dumps(body, indent=1) + "\n")
     print(f"{arguments.folder}: {body['workflow']['conclusion']}")
     return 0
+
+
+def _occasion() -> relay.Event:
+    """The event that the relay dispatched, if one began this workflow, else a nightly run."""
+    if os.environ.get("GITHUB_EVENT_NAME") == "repository_dispatch":
+        return relay.event(Path(os.environ.get("GITHUB_EVENT_PATH", "")))
+    return relay.Event()
 
 
 def _gather(arguments: argparse.Namespace) -> int:

@@ -9,21 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from conformance.builds import installed
-from conformance.commands import common
+from conformance.commands import common, expect_import, expectation_files
 from conformance.errors import UsageError
-from conformance.expectations import aliases, check, decided, edit, entries, judge, propose
+from conformance.expectations import check, decided, edit, entries, judge, propose
 from conformance.expectations.aliases import Aliases
 from conformance.expectations.entries import Expectation
 from conformance.model.records import Leg
-from conformance.plan.plan import Plan
-from conformance.plan.request import Request
 from conformance.report import files
-from conformance.runner.leg import result_names
 from conformance.target import file as target_file
-
-#: Days until a new entry expires.
-DAYS = 90
-NEW = "new.toml"
 
 
 def add(commands: Any) -> None:
@@ -42,8 +35,11 @@ def add(commands: Any) -> None:
     )
     update.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
     update.add_argument("--write", action="store_true", help="write the files rather than show them")
-    update.add_argument("--until", metavar="DAY", help=f"expiry of new entries (default: in {DAYS} days)")
+    update.add_argument(
+        "--until", metavar="DAY", help=f"expiry of new entries (default: in {expectation_files.DAYS} days)"
+    )
     update.set_defaults(execute=execute_update)
+    lists = expect_import.add(inner)
     look = inner.add_parser(
         "check",
         help="find entries that are stale, over-broad, expired or of unknown names",
@@ -61,11 +57,13 @@ def add(commands: Any) -> None:
         help="output folder of a run; without, give --target",
     )
     look.set_defaults(execute=execute_check)
-    for each in (update, look):
+    for each in (update, look, lists):
         each.add_argument(
             "--target",
             metavar="NAME_OR_FILE",
-            help="whose expectations (default: of the run, if its target comes with the suite)",
+            required=each is lists,
+            help="whose expectations"
+            + ("" if each is lists else " (default: of the run, if its target comes with the suite)"),
         )
         common.extra(each)
 
@@ -74,14 +72,14 @@ def execute_update(arguments: argparse.Namespace) -> int:
     """Show or write the proposal."""
     legs = files.read(arguments.directory)
     file = _target(arguments, legs)
-    until = arguments.until or str(datetime.date.today() + datetime.timedelta(days=DAYS))
+    until = arguments.until or str(datetime.date.today() + datetime.timedelta(days=expectation_files.DAYS))
     if not entries.is_expiry(until):
         raise UsageError(f"--until {until!r} is neither a date like 2030-01-31 nor like 'torch 2.15'")
     book = entries.load(entries.sources(file.name, file.expectations), unread=True)
     proposal = propose.propose(
         book.entries,
         _seen(legs, file),
-        plans(file, arguments.extra),
+        expectation_files.plans(file, arguments.extra),
         until=until,
         today=datetime.date.today(),
     )
@@ -116,7 +114,7 @@ def execute_check(arguments: argparse.Namespace) -> int:
     if legs and not of_target:
         raise UsageError(f"the run has no results of target {file.name!r}; name another one")
     book = entries.load(entries.sources(file.name, file.expectations))
-    names, today = plans(file, arguments.extra), datetime.date.today()
+    names, today = expectation_files.plans(file, arguments.extra), datetime.date.today()
     versions = [leg["torch"] for leg in of_target] or [installed.version()]
     mistakes = check.static(book, names, today, versions)
     for leg in of_target:
@@ -153,13 +151,6 @@ def _seen(legs: list[Leg], file: target_file.TargetFile) -> list[propose.Seen]:
     return seen
 
 
-def plans(file: target_file.TargetFile, extra: list[str]) -> dict[str, frozenset[str]]:
-    """List all result ids that the suite has for a target, by mode; in a process of its own, as in a run."""
-    options = Request(file, str(file.path.resolve()), file.modes, Path(), extra=tuple(extra))
-    names = result_names(options, file.default_mode)
-    return {mode: frozenset(Plan.from_json(plan).result_ids()) for mode, plan in names.items()}
-
-
 def _texts(
     proposal: propose.Proposal, file: target_file.TargetFile, *, write: bool
 ) -> dict[Path, tuple[str, str]]:
@@ -173,7 +164,7 @@ def _texts(
         old = path.read_text()
         texts[path] = old, edit.edited(path, old, by_index)
     if proposal.new:
-        place = _new_file(file)
+        place = expectation_files.new_file(file)
         if place is None:
             lacks = (
                 f"target file {file.path} names no expectations; add the line "
@@ -182,19 +173,8 @@ def _texts(
             if write:
                 raise UsageError(lacks)
             proposal.notes.append(f"{lacks} before you --write")
-        path = place or file.path.parent / "expectations" / NEW
+        path = place or file.path.parent / "expectations" / expectation_files.NEW
         old = path.read_text() if path.is_file() else ""
         text = texts[path][1] if path in texts else old
         texts[path] = old, edit.appended(text or edit.HEAD, proposal.new)
     return texts
-
-
-def _new_file(file: target_file.TargetFile) -> Path | None:
-    """Return the file for new entries: in the vendor's file or folder, else in the suite's folder of the
-    target.
-
-    None if the target file names no expectations; then entries can be shown, but not written.
-    """
-    if file.expectations is not None:
-        return file.expectations if file.expectations.suffix == ".toml" else file.expectations / NEW
-    return aliases.FOLDER / file.name / NEW if file.name in target_file.known_targets() else None

@@ -1,83 +1,151 @@
-"""A results file in the form that PyTorch's cross-repository CI takes from the CI of a backend.
+"""A run in the form that PyTorch's cross-repository CI takes from the CI of a backend.
 
-The relay wants counts of a completed run, the commit of PyTorch that was tested as its id, and details of at
-most a thousand failures (RFC-0050 and the callback action of pytorch/test-infra). It shows what it receives:
-a result that did not pass is never reported as passed.
+The relay wants counts of a completed run, the commit of PyTorch that was tested, and details of at most a
+thousand failures (RFC-0050, RFC-0054 and the callback action of pytorch/test-infra). It shows what it
+receives: a result that did not pass is never reported as passed, nor a run as one of another commit.
 """
 
 from __future__ import annotations
 
-import re
+import dataclasses
+import datetime
+import json
 from collections.abc import Sequence
-from typing import Literal, TypedDict
+from pathlib import Path
+from typing import Any, Literal
 
 from conformance.errors import UsageError
 from conformance.model.records import Leg, Row
+from conformance.report import callback
+from conformance.report.callback import Callback, Counts, FailedTest, Workflow
 from conformance.results import privacy
 
-SCHEMA_VERSION = "1"
-#: Limits of the relay: failures that are reported in detail, and the sizes of their texts in bytes.
-MOST, MESSAGE, STACK = 1000, 1024, 4096
+#: Larger events are not read; GitHub's own limit for the payload of a dispatch is far lower.
+MAX_EVENT = 8 << 20
 _PASSED = ("pass",)
 _SKIPPED = ("skip", "unsupported", "xfail")
 
 
-class Counts(TypedDict):
-    """Numbers of results as the relay counts them."""
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """The job of a CI that reports. ``check_run_id`` is GitHub's, else made of the run and its attempt."""
 
-    passed: int
-    failed: int
-    skipped: int
-
-
-class Workflow(TypedDict):
-    """The completed job that the relay shows."""
-
-    schema_version: str
-    status: str
-    conclusion: str
     name: str
+    job: str
     url: str
     run_id: str
-    run_attempt: str
-    job_name: str
-    completed_at: str
-    test_results: Counts
-    artifact_url: str
+    run_attempt: str = "1"
+    check_run_id: str = ""
+    artifact: str = ""
 
 
-class FailedTest(TypedDict):
-    """One failure in detail; the texts are cut to the limits of the relay."""
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """The occasion of a run: an event that the relay dispatched, or, without an envelope, one's own."""
 
-    name: str
-    message: str
-    stack: str
+    type: str = "nightly"
+    delivery_id: str = ""
+    payload: dict[str, Any] = dataclasses.field(default_factory=dict)
 
-
-class Payload(TypedDict):
-    """The body of the callback."""
-
-    event_type: str
-    delivery_id: str
-    workflow: Workflow
-    failed_tests_detail: list[FailedTest]
+    @property
+    def dispatched(self) -> bool:
+        """Return True if the relay waits for callbacks about it."""
+        return self.type in callback.DISPATCHED
 
 
-def payload(
-    legs: Sequence[Leg],
-    *,
-    name: str,
-    job: str,
-    url: str,
-    run_id: str,
-    run_attempt: str,
-    completed: str,
-    artifact: str = "",
-) -> Payload:
-    """The body for one build of torch. Legs of several modes are one job, whose failures name their mode.
+def event(path: Path) -> Event:
+    """The event in a file: that of a GitHub workflow (``GITHUB_EVENT_PATH``), or its client payload alone."""
+    try:
+        if path.stat().st_size > MAX_EVENT:
+            raise UsageError(f"event {path} has more than {MAX_EVENT} bytes; name that of a workflow")
+        data = json.loads(path.read_text())
+    except OSError as error:
+        raise UsageError(f"event {path} cannot be read ({error.strerror}); name another file") from None
+    except (ValueError, RecursionError):
+        raise UsageError(f"event {path} is not JSON; name the file of a workflow's event") from None
+    found = data.get("client_payload", data) if isinstance(data, dict) else None
+    if not isinstance(found, dict) or found.get("event_type") not in callback.DISPATCHED:
+        raise UsageError(
+            f"event {path} was not dispatched by the relay; its event_type is not one of "
+            f"{', '.join(callback.DISPATCHED)}, so report the run as nightly or periodic"
+        )
+    delivery, payload = found.get("delivery_id"), found.get("payload")
+    if not isinstance(delivery, str) or not isinstance(payload, dict):
+        raise UsageError(f"event {path} lacks delivery_id or payload; pass it as the relay dispatched it")
+    if not callback.head_sha(found["event_type"], payload):
+        raise UsageError(f"event {path} names no commit of PyTorch; pass it as the relay dispatched it")
+    return Event(found["event_type"], delivery, payload)
 
-    UsageError if the legs are of several builds, or do not say which commit of PyTorch was tested.
+
+def in_progress(job: Job, occasion: Event, started: datetime.datetime) -> Callback:
+    """The first callback about a dispatched event: the job runs now."""
+    body: Callback = {
+        "event_type": occasion.type,
+        "delivery_id": occasion.delivery_id,
+        "payload": occasion.payload,
+        "workflow": _workflow(job, "in_progress", None, callback.time(started), None),
+    }
+    callback.check(body)
+    return body
+
+
+def completed(legs: Sequence[Leg], job: Job, occasion: Event, now: datetime.datetime) -> Callback:
+    """The callback about a run on one build of torch. Legs of several modes are one job, whose failures name
+    their mode.
+
+    UsageError if the legs are of several builds, do not say which commit of PyTorch was tested, or tested
+    another one than the event is about.
     """
+    commit = _commit(legs)
+    if occasion.dispatched:
+        wanted = callback.head_sha(occasion.type, occasion.payload)
+        if wanted != commit:
+            raise UsageError(
+                f"the run tested commit {commit} of PyTorch, and the event is about {wanted or 'none'}; "
+                "build torch at the event's commit"
+            )
+    # The relay times a dispatched job by its two callbacks; of a self-report it knows what the body says.
+    started = None if occasion.dispatched else _started(legs)
+    workflow = _workflow(job, "completed", conclusion(legs), started, callback.time(now))
+    workflow["test_results"] = counts(legs)
+    workflow["failed_tests_detail"] = _details(legs)
+    if job.artifact:
+        workflow["artifact_url"] = job.artifact
+    own = {"repository": {"full_name": "pytorch/pytorch"}, "head_sha": commit}
+    body: Callback = {
+        "event_type": occasion.type,
+        "delivery_id": occasion.delivery_id if occasion.dispatched else commit,
+        "payload": occasion.payload if occasion.dispatched else own,
+        "workflow": workflow,
+    }
+    callback.check(body)
+    return body
+
+
+def job_name(legs: Sequence[Leg]) -> str:
+    """The level, the modes and the build of a run: the one place that the form has for them."""
+    parts = (dict.fromkeys(leg[key] for leg in legs) for key in ("level", "mode", "build"))
+    level, modes, build = ("+".join(part) for part in parts)
+    return f"conformance {level} / {modes} / torch {build}"
+
+
+def conclusion(legs: Sequence[Leg]) -> Literal["success", "failure"]:
+    """The outcome of a run; one that is not whole, or did not start, failed whatever its rows say."""
+    whole = bool(legs) and all(leg["complete"] and leg["exit"] == 0 for leg in legs)
+    return "success" if whole and not counts(legs)["failed"] else "failure"
+
+
+def counts(legs: Sequence[Leg]) -> Counts:
+    """Numbers of results; what is missing counts as failed."""
+    found: Counts = {"passed": 0, "failed": 0, "skipped": 0}
+    for leg in legs:
+        for row in leg["results"]:
+            found[_word(row["verdict"])] += 1
+        found["failed"] += int(leg["missing"]["count"])
+    return found
+
+
+def _commit(legs: Sequence[Leg]) -> str:
     if not legs:
         raise UsageError("there is no leg to report; run the suite first")
     torches = [leg["facts"].get("torch") for leg in legs]
@@ -85,39 +153,35 @@ def payload(
     if len(commits) > 1:
         raise UsageError(f"the legs are of {len(commits)} builds of torch; report each build by itself")
     (commit,) = commits
-    if not re.fullmatch(r"[0-9a-f]{40}", commit):
+    if not callback.COMMIT.fullmatch(commit):
         raise UsageError(
             f"torch does not say its commit ({commit}); the relay takes results of known commits only"
         )
-    rows = [(leg["mode"], row) for leg in legs for row in leg["results"]]
-    counts: Counts = {"passed": 0, "failed": 0, "skipped": 0}
-    details: list[FailedTest] = []
-    for mode, row in rows:
-        word = _word(row["verdict"])
-        counts[word] += 1
-        if word == "failed" and len(details) < MOST:
-            details.append(_detail(mode, row))
-    # A run that is not whole, or did not start, is a failure whatever its rows say.
-    missing = sum(int(leg["missing"]["count"]) for leg in legs)
-    counts["failed"] += missing
-    whole = all(leg["complete"] and leg["exit"] == 0 for leg in legs)
+    return commit
+
+
+def _started(legs: Sequence[Leg]) -> str | None:
+    """The start of the first leg; None if a leg does not say it in a form that is known."""
+    try:
+        moments = [datetime.datetime.fromisoformat(leg["started"]) for leg in legs]
+        return callback.time(min(moment for moment in moments if moment.tzinfo is not None))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _workflow(job: Job, status: str, end: str | None, started: str | None, finished: str | None) -> Workflow:
     return {
-        "event_type": "nightly",
-        "delivery_id": commit,
-        "workflow": {
-            "schema_version": SCHEMA_VERSION,
-            "status": "completed",
-            "conclusion": "success" if whole and not counts["failed"] else "failure",
-            "name": name,
-            "url": url,
-            "run_id": run_id,
-            "run_attempt": run_attempt,
-            "job_name": job,
-            "completed_at": completed,
-            "test_results": counts,
-            "artifact_url": artifact,
-        },
-        "failed_tests_detail": details,
+        "schema_version": callback.SCHEMA_VERSION,
+        "status": status,
+        "conclusion": end,
+        "name": job.name,
+        "url": job.url,
+        "run_id": job.run_id,
+        "run_attempt": job.run_attempt,
+        "job_name": job.job,
+        "check_run_id": job.check_run_id or f"{job.run_id}-{job.run_attempt}",
+        "started_at": started,
+        "completed_at": finished,
     }
 
 
@@ -127,14 +191,29 @@ def _word(verdict: str) -> Literal["passed", "failed", "skipped"]:
     return "skipped" if verdict in _SKIPPED else "failed"
 
 
+def _details(legs: Sequence[Leg]) -> list[FailedTest]:
+    rows = ((leg["mode"], row) for leg in legs for row in leg["results"])
+    failed = (_detail(mode, row) for mode, row in rows if _word(row["verdict"]) == "failed")
+    found: list[FailedTest] = []
+    room = callback.BODY // 2
+    for detail in failed:
+        room -= len(json.dumps(detail))
+        if room < 0 or len(found) == callback.MOST:
+            break
+        found.append(detail)
+    return found
+
+
 def _detail(mode: str, row: Row) -> FailedTest:
     failures = row.get("failures")
     message = f"{row['verdict']}: {failures[0]['message'] if failures else ''}"
     stack = str(failures[0].get("traceback") or "") if failures else ""
     return {
-        "name": f"{mode}::{row['id']}",
-        "message": _cut(privacy.text(message), MESSAGE),
-        "stack": _cut(privacy.text(stack), STACK),
+        "name": _cut(f"{mode}::{row['id']}", 1000),
+        "classname": _cut(row["id"].partition("/")[0], 1000),
+        "message": _cut(privacy.text(message), callback.MESSAGE),
+        "stacktrace": _cut(privacy.text(stack), callback.STACK),
+        "duration": round(max(row["seconds"], 0.0), 3),
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from conformance.ci import steps, summary
@@ -74,3 +76,25 @@ def test_it_is_what_the_step_writes(commit, tmp_path, outputs, capsys):
     relayed = len(commit) == 40
     assert (tmp_path / "out" / "relay.json").exists() == relayed
     assert ("there is no relay.json: torch does not say its commit" in capsys.readouterr().out) != relayed
+
+
+def test_in_a_workflow_that_the_relay_began_its_event_is_answered(tmp_path, outputs, monkeypatch, capsys):
+    """And nothing is reported as a nightly run if the event is about another commit, or of someone else."""
+    found = leg("bringup")
+    found["facts"]["torch"]["revision"] = "a" * 40
+    with settled():
+        folder(tmp_path / "out", found)
+    event = tmp_path / "event.json"
+    monkeypatch.setenv("GITHUB_EVENT_NAME", "repository_dispatch")
+    monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))
+    for commit, kind in (("a" * 40, "push"), ("b" * 40, "push"), ("a" * 40, "other")):
+        payload = {"event_type": kind, "delivery_id": "d", "payload": {"after": commit}}
+        event.write_text(json.dumps({"client_payload": payload}))
+        (tmp_path / "out" / "relay.json").unlink(missing_ok=True)
+        assert main(["ci", "report", str(tmp_path / "out"), "--job", "measure"]) == 0
+        relayed = (commit, kind) == ("a" * 40, "push")
+        assert (tmp_path / "out" / "relay.json").exists() == relayed
+        assert ("there is no relay.json" in capsys.readouterr().out) != relayed
+    event.write_text(json.dumps({"client_payload": {**payload, "event_type": "push"}}))
+    assert main(["ci", "report", str(tmp_path / "out"), "--job", "measure"]) == 0
+    assert json.loads((tmp_path / "out" / "relay.json").read_text())["event_type"] == "push"

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 
 import pytest
 
 from conformance import cli
+from conformance.errors import UsageError
 from conformance.report import relay
+from conformance.report.relay import Event, Job
 from tests.support.certifiable import folder, leg, settled, with_rows
 
 COMMIT = "cf30153c4c131c8164ee7798e5022d810682e2cb"
-REST = {"name": "nightly", "job": "eager", "url": "https://x/1", "run_id": "1", "run_attempt": "1"}
+OTHER = "0" * 40
+NOW = datetime.datetime(2026, 1, 9, tzinfo=datetime.timezone.utc)
+JOB = Job("nightly", "eager", "https://x/1", "1")
+PULL = {
+    "event_type": "pull_request",
+    "delivery_id": "72d3162e-cc78-11e3-81ab-4c9367dc0958",
+    "payload": {"action": "opened", "pull_request": {"number": 12, "head": {"sha": COMMIT}}},
+}
 
 
 def made(**changes):
@@ -21,16 +31,32 @@ def made(**changes):
     return {**found, **changes}
 
 
-def body(*legs):
-    return relay.payload(legs, completed="2026-01-09T00:00:00+00:00", **REST)
+def body(*legs, occasion=None):
+    return relay.completed(legs, JOB, occasion or Event(), NOW)
 
 
 def test_a_run_that_passed():
     found = body(made())
+    workflow = found["workflow"]
     assert (found["delivery_id"], found["event_type"]) == (COMMIT, "nightly")
-    assert (found["workflow"]["status"], found["workflow"]["conclusion"]) == ("completed", "success")
-    assert found["workflow"]["test_results"] == {"passed": 82, "failed": 0, "skipped": 0}
-    assert found["failed_tests_detail"] == []
+    assert found["payload"] == {"repository": {"full_name": "pytorch/pytorch"}, "head_sha": COMMIT}
+    assert (workflow["status"], workflow["conclusion"]) == ("completed", "success")
+    assert workflow["test_results"] == {"passed": 82, "failed": 0, "skipped": 0}
+    assert workflow["failed_tests_detail"] == []
+    assert workflow["check_run_id"] == "1-1"
+
+
+def test_of_a_run_of_its_own_the_hud_learns_the_duration():
+    """Of a dispatched one the relay knows it by the two callbacks."""
+    workflow = body(made(), made(mode="lazy", started="2026-01-08T23:00:00+02:00"))["workflow"]
+    assert (workflow["started_at"], workflow["completed_at"]) == (
+        "2026-01-02T03:04:05Z",
+        "2026-01-09T00:00:00Z",
+    )
+    dispatched = Event("pull_request", "d", PULL["payload"])
+    assert body(made(), occasion=dispatched)["workflow"]["started_at"] is None
+    assert body(made(started="yesterday"))["workflow"]["started_at"] is None
+    assert body(made(started="2026-01-01T00:00:00"))["workflow"]["started_at"] is None
 
 
 @pytest.mark.parametrize(
@@ -43,13 +69,14 @@ def test_a_run_that_passed():
 def test_every_verdict_but_pass_is_no_pass(verdict, count):
     one = made()
     name = one["results"][0]["id"]
-    one = with_rows(one, {name: {"verdict": verdict}})
-    found = body(one)
-    assert found["workflow"]["test_results"][count] == 1
-    assert found["workflow"]["test_results"]["passed"] == 81
+    found = body(with_rows(one, {name: {"verdict": verdict}}))["workflow"]
+    assert found["test_results"][count] == 1
+    assert found["test_results"]["passed"] == 81
     if count == "failed":
-        assert found["workflow"]["conclusion"] == "failure"
-        assert [detail["name"] for detail in found["failed_tests_detail"]] == [f"eager::{name}"]
+        assert found["conclusion"] == "failure"
+        (detail,) = found["failed_tests_detail"]
+        assert detail["name"] == f"eager::{name}" and detail["duration"] == 0.1
+        assert detail["classname"] == name.partition("/")[0]
 
 
 def test_what_is_missing_or_did_not_start_is_a_failure():
@@ -57,6 +84,7 @@ def test_what_is_missing_or_did_not_start_is_a_failure():
     assert body(cut)["workflow"]["test_results"]["failed"] == 5
     refused = made(complete=False, exit=2, results=[])
     assert body(made(), refused)["workflow"]["conclusion"] == "failure"
+    assert relay.conclusion([]) == "failure"
 
 
 def test_sizes_and_paths():
@@ -67,28 +95,135 @@ def test_sizes_and_paths():
         "traceback": "/home/jane/y.py:1 " * 900,
     }
     rows = {row["id"]: {"verdict": "fail", "failures": [failure]} for row in one["results"]}
-    found = body(with_rows(one, rows))
-    for detail in found["failed_tests_detail"]:
-        assert len(detail["message"].encode()) <= 1024 and len(detail["stack"].encode()) <= 4096
+    details = body(with_rows(one, rows))["workflow"]["failed_tests_detail"]
+    assert len(details) == 82
+    for detail in details:
+        assert len(detail["message"].encode()) <= 1024 and len(detail["stacktrace"].encode()) <= 4096
         assert "jane" not in json.dumps(detail)
 
 
-def test_the_command(tmp_path, capsys):
+def test_more_failures_than_the_relay_takes():
+    """All are counted, and as many are detailed as fit."""
+    one = made()
+    for size, most in ((10, 1000), (5000, 300)):
+        failure = {"kind": "value", "message": "x", "traceback": "y" * size}
+        one["results"] = [
+            {"id": f"value/op{i}@float32", "verdict": "fail", "seconds": 0.0, "failures": [failure]}
+            for i in range(1500)
+        ]
+        found = body(one)["workflow"]
+        assert found["test_results"]["failed"] == 1500
+        assert len(found["failed_tests_detail"]) <= most
+        assert len(found["failed_tests_detail"]) > 100
+
+
+def test_a_run_of_another_commit_is_not_reported_as_the_event_s():
+    payload = {"pull_request": {"head": {"sha": OTHER}}}
+    with pytest.raises(UsageError, match=f"tested commit {COMMIT}.*about {OTHER}"):
+        body(made(), occasion=Event("pull_request", "d", payload))
+
+
+def test_an_event_is_handed_back_as_it_came():
+    found = body(made(), occasion=Event("push", "d", {"after": COMMIT, "ref": "refs/heads/main"}))
+    assert (found["event_type"], found["delivery_id"]) == ("push", "d")
+    assert found["payload"] == {"after": COMMIT, "ref": "refs/heads/main"}
+
+
+def test_the_name_of_a_job_has_level_modes_and_build():
+    assert (
+        relay.job_name([made(), made(mode="lazy")]) == "conformance bringup / eager+lazy / torch 2.13.0+cpu"
+    )
+
+
+def command(tmp_path, *more, run=True):
+    place = [str(tmp_path / "run")] if run else []
+    rest = ["--name", "nightly", "--url", "https://x/1", "--run-id", "12", *more]
+    return ["relay", *place, "-o", str(tmp_path / "new" / "relay.json"), *rest]
+
+
+@pytest.fixture
+def kept(tmp_path):
     with settled():
         folder(tmp_path / "run", made())
-    arguments = [
-        "relay",
-        str(tmp_path / "run"),
-        "-o",
-        str(tmp_path / "new" / "relay.json"),
-        "--name",
-        "nightly",
-    ]
-    arguments += ["--job", "eager", "--url", "https://x/1", "--run-id", "12"]
-    assert cli.main(arguments) == 0
-    assert json.loads((tmp_path / "new" / "relay.json").read_text())["workflow"]["run_id"] == "12"
-    for wrong in (["--run-id", "x; y"], ["--url", "javascript:x"], ["--url", ""]):
-        assert cli.main([*arguments, *wrong]) == 2
+    (tmp_path / "event.json").write_text(json.dumps({"action": "x", "client_payload": PULL}))
+    (tmp_path / "payload.json").write_text(json.dumps(PULL))
+    return tmp_path
+
+
+def written(tmp_path):
+    return json.loads((tmp_path / "new" / "relay.json").read_text())
+
+
+def test_the_command(kept, capsys):
+    assert cli.main(command(kept)) == 0
+    assert written(kept)["workflow"]["run_id"] == "12"
+    assert "success, conformance bringup / eager / torch" in capsys.readouterr().out
+    assert cli.main(command(kept, "--event", "periodic")) == 0
+    assert written(kept)["event_type"] == "periodic"
+
+
+@pytest.mark.parametrize("file", ["event.json", "payload.json"])
+def test_both_callbacks_about_a_pull_request(file, kept):
+    event = ["--event", str(kept / file)]
+    assert cli.main(command(kept, *event, "--status", "in_progress", "--job", "e", run=False)) == 0
+    first = written(kept)
+    assert first["workflow"]["conclusion"] is first["workflow"]["completed_at"] is None
+    assert first["workflow"]["started_at"].endswith("Z") and "test_results" not in first["workflow"]
+    assert cli.main(command(kept, *event, "--check-run-id", "77")) == 0
+    second = written(kept)
+    assert second["workflow"]["check_run_id"] == "77"
+    for key in ("event_type", "delivery_id", "payload"):
+        assert first[key] == second[key] == PULL[key]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--run-id", "x; y"], "--run-id 'x; y' is not a number"),
+        (["--check-run-id", "1x"], "is not a number"),
+        (["--url", "javascript:x"], "is not an https address"),
+        (["--url", ""], "is not an https address"),
+        (["--url", "https://x y"], "the relay would refuse workflow.url"),
+        (["--job", " "], "the relay would refuse workflow.job_name"),
+        (["--job", "x" * 1001], "has 1001 of at most 1000 characters"),
+        (["--status", "in_progress"], "takes no in_progress callback of a nightly run"),
+        (["--event", "absent.json"], "cannot be read"),
+        (["--status", "in_progress", "--event", "EVENT"], "--job is missing"),
+    ],
+)
+def test_arguments_that_the_relay_would_refuse(more, words, kept, capsys):
+    more = [str(kept / "event.json") if word == "EVENT" else word for word in more]
+    assert cli.main(command(kept, *more)) == 2
+    err = capsys.readouterr().err
+    assert words in err and "Traceback" not in err
+    assert not (kept / "new").exists()
+
+
+def test_a_run_without_its_folder(tmp_path, capsys):
+    assert cli.main(command(tmp_path, run=False)) == 2
+    assert "the folder of the run is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[" * 100_000,
+        "[]",
+        "null",
+        "{}",
+        '{"client_payload": []}',
+        '{"client_payload": {"event_type": ["push"]}}',
+        '{"event_type": "check_run", "delivery_id": "d", "payload": {}}',
+        '{"event_type": "push", "delivery_id": 1, "payload": {}}',
+        '{"event_type": "push", "delivery_id": "d", "payload": {"after": "HEAD"}}',
+        '{"event_type": "pull_request", "delivery_id": "d", "payload": {"pull_request": {"head": []}}}',
+    ],
+)
+def test_events_of_something_else(text, tmp_path):
+    (tmp_path / "event.json").write_text(text)
+    with pytest.raises(UsageError, match="event "):
+        relay.event(tmp_path / "event.json")
 
 
 def test_builds_without_a_commit_and_several_at_once(tmp_path, capsys):
@@ -96,6 +231,10 @@ def test_builds_without_a_commit_and_several_at_once(tmp_path, capsys):
     one["facts"]["torch"]["revision"] = None
     with settled():
         folder(tmp_path / "run", one)
-    arguments = ["relay", str(tmp_path / "run"), "-o", str(tmp_path / "r"), "--name", "n", "--job", "j"]
-    assert cli.main([*arguments, "--url", "https://x", "--run-id", "1"]) == 2
+    assert cli.main(command(tmp_path)) == 2
     assert "does not say its commit" in capsys.readouterr().err
+    one["facts"]["torch"]["revision"] = OTHER
+    with pytest.raises(UsageError, match="2 builds"):
+        body(made(), one)
+    with pytest.raises(UsageError, match="no leg"):
+        body()

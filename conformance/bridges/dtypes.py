@@ -1,0 +1,77 @@
+"""The dtypes that operators lack, as a Python file that takes them from upstream's own lists for the device.
+
+An operator lacks a dtype if the call itself is refused in it: the results of the properties ``value`` and
+``random``, or all that it has if it has neither of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from conformance.bridges import overrides
+from conformance.bridges.counterparts import Databases
+from conformance.bridges.deviations import Deviation, Export, Left, brief, deviation
+from conformance.model.records import Leg
+from conformance.model.verdicts import Kind, ResultId
+from conformance.model.vocabulary import ANY_DTYPE
+
+_CALLS = ("value", "random")
+
+_APPLY = '''
+
+def apply():
+    """Take the dtypes from the entries of torch's database, for this device alone."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    for info in op_db:
+        if info.full_name in UNSUPPORTED:
+            info.dtypesIf[DEVICE] = set(info.supported_dtypes(DEVICE)) - set(UNSUPPORTED[info.full_name])
+
+
+apply()
+'''
+
+Pair = tuple[str, str]
+
+
+def lacking(leg: Leg, known: Databases) -> tuple[list[Pair], list[Left]]:
+    """The pairs of operator and dtype whose calls are all refused, and the other deviations."""
+    calls: dict[Pair, list[bool]] = {}
+    others: dict[Pair, list[bool]] = {}
+    seen: list[tuple[Pair, Deviation]] = []
+    left: list[Left] = []
+    for row in leg["results"]:
+        found = deviation(row)
+        if isinstance(found, Left):
+            left.append(found)
+        try:
+            name = ResultId.parse(row["id"])
+        except ValueError:
+            continue
+        pair = (name.case.subject, name.dtype)
+        refused = isinstance(found, Deviation) and found.kinds == (Kind.REFUSED.value,)
+        if known.kind(pair[0]) == "operator" and name.dtype != ANY_DTYPE:
+            (calls if name.case.property in _CALLS else others).setdefault(pair, []).append(refused)
+        if isinstance(found, Deviation):
+            seen.append((pair, found))
+    pairs = [pair for pair in {**calls, **others} if all(calls.get(pair) or others[pair])]
+    gone = frozenset(pairs)
+    left += [
+        Left(brief(str(found.id)), "a list of dtypes cannot say it")
+        for pair, found in seen
+        if pair not in gone
+    ]
+    return pairs, left
+
+
+def text(found: Export, pairs: Sequence[Pair], left: Sequence[Left], source: str) -> str:
+    """The file whose import takes the dtypes from the operators."""
+    lines = overrides.head(found, source, "Dtypes that operators lack", ["import torch"])
+    lines += ["", f"DEVICE = {found.device!r}", "", "UNSUPPORTED = {"]
+    by_operator: dict[str, list[str]] = {}
+    for operator, dtype in pairs:
+        by_operator.setdefault(operator, []).append(dtype)
+    for operator in sorted(by_operator):
+        named = ", ".join(f"torch.{dtype}" for dtype in sorted(by_operator[operator]))
+        lines.append(f"    {operator!r}: ({named},),")
+    return "\n".join([*lines, "}"]) + "\n" + _APPLY + overrides.left_out(left)

@@ -1,0 +1,171 @@
+"""Readiness of backends for the levels of PyTorch's cross-repository CI, from the runs that are kept of them.
+
+The numbers are those of RFC-0050 as pytorch/rfcs#102 refined it, in the form of pytorch/test-infra
+(``torchci/lib/crcr/l3Thresholds.ts``, and #8754 for long runs), read in 2026: to be promoted to L3 they hold
+for two weeks, and a repository at L3 is demoted if one of the first two fails over a week. L2 has no number:
+it is for repositories that report results. The time that a job waits, the rate of timeouts of the CI and the
+time at L2 are known to the relay alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from conformance.errors import UsageError
+from conformance.model.records import Leg
+from conformance.model.verdicts import plain
+from conformance.report import callback, relay
+from conformance.report.words import duration
+from conformance.results import document
+
+#: Days over which a level is kept, and over which it is gained.
+KEPT, GAINED = 7, 14
+#: L3: least share of successful runs; seconds that the median run stays below; share of longer runs.
+SUCCESS, SECONDS, LONGER = 0.9, 3 * 3600.0, 0.01
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run: its start, its seconds (legs follow each other), its outcome, whether it names its commit."""
+
+    when: datetime.datetime
+    seconds: float
+    success: bool
+    named: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Figures:
+    """The runs of some days. Of no run there is no share and no time."""
+
+    runs: int
+    successes: int
+    median: float | None
+    longest: float | None
+    longer: int
+
+    @property
+    def share(self) -> float | None:
+        """The share of successful runs."""
+        return self.successes / self.runs if self.runs else None
+
+    @staticmethod
+    def of(runs: Sequence[Run]) -> Figures:
+        """Count some runs."""
+        seconds = [run.seconds for run in runs]
+        return Figures(
+            runs=len(runs),
+            successes=sum(run.success for run in runs),
+            median=statistics.median(seconds) if seconds else None,
+            longest=max(seconds, default=None),
+            longer=sum(each >= SECONDS for each in seconds),
+        )
+
+    def lacking(self) -> list[str]:
+        """The conditions of L3 that these runs do not meet."""
+        if self.share is None or self.median is None:
+            return ["no run"]
+        lacks = []
+        if self.share < SUCCESS:
+            lacks.append(f"success {self.share:.1%}, {SUCCESS:.0%} needed")
+        if self.median >= SECONDS:
+            lacks.append(f"median run {duration(self.median)}, below {duration(SECONDS)} needed")
+        return lacks
+
+
+@dataclasses.dataclass(frozen=True)
+class Backend:
+    """The runs of a backend, and a sentence about each folder that holds none which can be read."""
+
+    name: str
+    runs: tuple[Run, ...]
+    problems: tuple[str, ...]
+
+    def within(self, days: int, now: datetime.datetime) -> list[Run]:
+        """The runs of the last days; one that began after ``now`` has a wrong clock and is of none."""
+        return [run for run in self.runs if datetime.timedelta() <= now - run.when < datetime.timedelta(days)]
+
+    def l2(self, now: datetime.datetime) -> str:
+        """``yes``, or the reason why no run could be reported at L2."""
+        recent = self.within(KEPT, now)
+        if not recent:
+            return f"no: no run in {KEPT} days"
+        return "yes" if any(run.named for run in recent) else "no: no run names its commit of PyTorch"
+
+    def l3(self, now: datetime.datetime) -> str:
+        """``yes`` as far as runs show it, or the conditions that are not met."""
+        lacks = [f"{KEPT} days: {words}" for words in Figures.of(self.within(KEPT, now)).lacking()]
+        runs = self.within(GAINED, now)
+        figures = Figures.of(runs)
+        lacks += [f"{GAINED} days: {words}" for words in figures.lacking()]
+        if runs and figures.longer / figures.runs >= LONGER:
+            share = f"{figures.longer} of {figures.runs} runs take {duration(SECONDS)} or more"
+            lacks.append(f"{GAINED} days: {share}, below {LONGER:.0%} needed")
+        oldest = min((run.when for run in self.runs if run.when <= now), default=now)
+        if now - oldest < datetime.timedelta(days=GAINED - 1):
+            lacks.append(f"runs of {GAINED} days needed, the first is of {oldest:%Y-%m-%d}")
+        return "no: " + "; ".join(lacks) if lacks else "yes, as far as runs show"
+
+
+def read(folder: Path) -> list[Backend]:
+    """The backends in a folder ``BACKEND/RUN/results.json``; UsageError if it holds none."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder; name one that holds BACKEND/RUN/results.json")
+    backends = [_backend(path) for path in sorted(folder.iterdir()) if path.is_dir()]
+    backends = [backend for backend in backends if backend.runs or backend.problems]
+    if not backends:
+        raise UsageError(f"{folder} holds no run; runs are expected at BACKEND/RUN/results.json")
+    return backends
+
+
+def _backend(folder: Path) -> Backend:
+    runs, problems = [], []
+    for path in sorted(folder.iterdir()):
+        if not path.is_dir():
+            continue
+        try:
+            runs.append(_run(document.read(path / "results.json")["legs"]))
+        except (UsageError, ValueError, OverflowError) as error:
+            problems.append(f"{folder.name}/{path.name} is not counted: {error}")
+    return Backend(folder.name, tuple(runs), tuple(problems))
+
+
+def _run(legs: Sequence[Leg]) -> Run:
+    if not legs:
+        raise ValueError("it has no leg")
+    moments = [datetime.datetime.fromisoformat(leg["started"]) for leg in legs]
+    if any(moment.tzinfo is None for moment in moments):
+        raise ValueError("its start has no time zone")
+    torches = [leg["facts"].get("torch") for leg in legs]
+    commits = [str(torch.get("revision")) if isinstance(torch, dict) else "" for torch in torches]
+    return Run(
+        when=min(moments).astimezone(datetime.timezone.utc),
+        seconds=sum(leg["seconds"] for leg in legs),
+        success=relay.conclusion(legs) == "success",
+        named=all(callback.COMMIT.fullmatch(commit) for commit in commits),
+    )
+
+
+def table(backends: Sequence[Backend], now: datetime.datetime) -> str:
+    """The table as Markdown, one row for each backend."""
+    lines = [
+        f"| backend | runs in {KEPT} days | success | median run | longest run | L2 | L3 |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for backend in backends:
+        figures = Figures.of(backend.within(KEPT, now))
+        share = "-" if figures.share is None else f"{figures.share:.0%}"
+        times = ["-" if each is None else duration(each) for each in (figures.median, figures.longest)]
+        cells = [backend.name, str(figures.runs), share, *times, backend.l2(now), backend.l3(now)]
+        lines.append(f"| {' | '.join(map(_cell, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    """Text that stays in its cell and is no Markdown."""
+    kept = " ".join(plain(text).split())
+    return "".join(f"\\{char}" if char in "\\|<>[]`*_" else char for char in kept)

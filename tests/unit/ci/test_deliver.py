@@ -1,0 +1,148 @@
+"""Sending to the relay: a refusal is an error, an outage is not, and the token is in no words."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import threading
+import time
+from typing import ClassVar
+
+import pytest
+
+from conformance import cli
+from conformance.ci import deliver
+from conformance.errors import UsageError
+from tests.support.certifiable import folder, leg, settled
+
+TOKEN = "eyJ-very-secret.token"
+
+
+class Relay(http.server.BaseHTTPRequestHandler):
+    """Answers as the test says."""
+
+    status, answer, headers_sent, wait = 200, b'{"ok": true, "status": "completed"}', {}, 0.0
+    seen = None
+
+    def do_POST(self):
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        type(self).seen.append((self.path, dict(self.headers), content))
+        time.sleep(self.wait)
+        with contextlib.suppress(OSError):
+            self.send_response(self.status)
+            for key, value in self.headers_sent.items():
+                self.send_header(key, value)
+            self.end_headers()
+            self.wfile.write(self.answer)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def relay(monkeypatch):
+    class Mine(Relay):
+        seen: ClassVar[list] = []
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Mine)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    monkeypatch.setenv("OIDC_TOKEN", TOKEN)
+    Mine.url = f"http://127.0.0.1:{server.server_port}/callback"
+    yield Mine
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_callback_that_is_taken(relay):
+    answer = deliver.send({"workflow": "é"}, relay.url)
+    assert answer.taken and answer.status == 200
+    ((path, headers, content),) = relay.seen
+    assert path == "/callback" and json.loads(content) == {"workflow": "é"}
+    assert headers["Authorization"] == f"Bearer {TOKEN}"
+    assert headers["Content-Type"] == "application/json"
+
+
+def test_a_repository_below_level_2(relay):
+    relay.answer = b'{"ok": true, "status": "ignored"}'
+    assert not deliver.send({}, relay.url).taken
+    for other in (b"", b"[1]", b"\xff", b"[" * 9000):
+        relay.answer = other
+        assert deliver.send({}, relay.url).taken
+
+
+@pytest.mark.parametrize("status", [400, 403, 413, 429])
+def test_a_refusal_is_an_error_without_the_token(status, relay):
+    relay.status, relay.answer = status, f"no dispatch\x1b[31m for {TOKEN}".encode()
+    with pytest.raises(UsageError, match=f"refused the callback .HTTP {status}: no dispatch") as caught:
+        deliver.send({}, relay.url)
+    assert TOKEN not in str(caught.value) and "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_fault_of_the_relay_is_not_the_sender_s(status, relay):
+    relay.status = status
+    with pytest.raises(deliver.Unavailable, match=f"HTTP {status}"):
+        deliver.send({}, relay.url)
+
+
+@pytest.mark.parametrize("status", [302, 307])
+def test_a_redirection_is_not_followed(status, relay):
+    relay.status, relay.headers_sent = status, {"Location": f"{relay.url}/elsewhere"}
+    with pytest.raises(UsageError, match=f"HTTP {status}"):
+        deliver.send({}, relay.url)
+    assert len(relay.seen) == 1
+
+
+def test_it_never_hangs(relay):
+    relay.wait = 5
+    began = time.monotonic()
+    with pytest.raises(deliver.Unavailable, match=r"did not answer within 0\.2 seconds"):
+        deliver.send({}, relay.url, deadline=0.2)
+    assert time.monotonic() - began < 3
+
+
+def test_a_relay_that_is_not_there(monkeypatch):
+    monkeypatch.setenv("OIDC_TOKEN", TOKEN)
+    with pytest.raises(deliver.Unavailable, match=r"cannot be reached \(ConnectionRefusedError"):
+        deliver.send({}, "http://127.0.0.1:9/x")
+
+
+@pytest.mark.parametrize("token", ["", " ", "a b", "a\nX-Other: b", "ü"])
+def test_variables_without_a_token(token, monkeypatch):
+    monkeypatch.setenv("MINE", token)
+    with pytest.raises(UsageError, match="variable MINE holds") as caught:
+        deliver.send({}, "https://x", "MINE")
+    assert not token.strip() or token not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["http://x.org/y", "file:///etc/passwd", "https://", "https://a@b/c", "x"])
+def test_addresses_that_the_token_must_not_go_to(url, monkeypatch):
+    monkeypatch.setenv("OIDC_TOKEN", TOKEN)
+    with pytest.raises(UsageError, match="not one of https"):
+        deliver.send({}, url)
+
+
+def test_the_command(relay, tmp_path, capsys):
+    with settled():
+        found = leg("bringup")
+        found["facts"]["torch"]["revision"] = "a" * 40
+        folder(tmp_path / "run", found)
+    arguments = ["relay", str(tmp_path / "run"), "-o", str(tmp_path / "relay.json"), "--name", "n"]
+    arguments += ["--url", "https://x", "--run-id", "1", "--send", relay.url]
+    assert cli.main(arguments) == 0
+    assert json.loads(relay.seen[0][2]) == json.loads((tmp_path / "relay.json").read_text())
+    relay.status = 503
+    assert cli.main(arguments) == 0
+    relay.status, relay.answer = 200, b'{"status": "ignored"}'
+    assert cli.main(arguments) == 0
+    relay.status = 400
+    assert cli.main(arguments) == 2
+    out, err = capsys.readouterr()
+    words = [line for line in out.splitlines() if "sent" in line]
+    assert words[0] == "sent: HTTP 200" and words[1].startswith("not sent: the relay at http")
+    assert words[2].startswith("sent, and left aside") and "refused the callback" in err
+    assert TOKEN not in out + err

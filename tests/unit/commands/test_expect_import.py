@@ -1,0 +1,80 @@
+"""``conformance expect import``: proposals that no run accepts unread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance import cli
+from conformance.commands import expectation_files
+from conformance.errors import UsageError
+from conformance.expectations import entries
+from conformance.target import file as target_file
+
+
+@pytest.fixture
+def target(tmp_path, monkeypatch):
+    """A target file with a folder of expectations; two results exist."""
+    shipped = Path(target_file.__file__).parent / "known" / "cpu.toml"
+    text = shipped.read_text().replace('name = "cpu"', 'name = "mine"')
+    (tmp_path / "mine.toml").write_text('expectations = "expectations"\n' + text)
+    (tmp_path / "expectations").mkdir()
+    ids = frozenset({"out/add@float32", "out/add@int8"})
+    monkeypatch.setattr(expectation_files, "plans", lambda *_: {"eager": ids})
+    return tmp_path
+
+
+def run(target, name, text, *more):
+    (target / name).write_text(text)
+    return cli.main(["expect", "import", str(target / name), "--target", str(target / "mine.toml"), *more])
+
+
+LIST = "TestCommonCPU.test_out_add_cpu_float32\nTestCommonCPU.test_out_add_cpu_float64\nhello\n"
+PYTHON = (
+    'x = {"add": [DecorateInfo(unittest.skip("crash: x"), "TestCommon", "test_out", dtypes=[torch.int8])]}'
+)
+
+
+def test_a_list_is_shown(target, capsys):
+    assert run(target, "list.txt", LIST) == 1
+    out, err = capsys.readouterr()
+    book = list(entries.read(Path("x.toml"), out.encode(), entries.Aliases({}, {}), unread=True))
+    assert [(entry.id, entry.kind.value, entry.reason) for entry in book] == [
+        ("out/add@float32", "value", "unread")
+    ]
+    assert "list.txt:2: TestCommon.test_out of add in float64 matches no result" in err
+    assert "list.txt:3: 'hello' is not the name of a test" in err
+    assert "1 entries are proposed, 0 are expected already, 2 parts" in err
+
+
+def test_a_python_file_is_written_to_the_target_s_folder(target, capsys):
+    assert run(target, "list.py", PYTHON, "--write", "--until", "2999-01-01") == 0
+    file = target / "expectations" / "new.toml"
+    assert 'id = "out/add@int8"\nkind = "crash"\nreason = "unread"' in file.read_text()
+    with pytest.raises(UsageError, match="reason is still 'unread'"):
+        entries.load([file])
+    assert run(target, "list.py", PYTHON, "--write") == 0
+    assert file.read_text().count("[[expect]]") == 1
+    assert "0 entries are proposed, 1 are expected already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "more", "words"),
+    [
+        ("list.py", "def", (), "is not a Python file"),
+        ("list.py", "x = 1", (), "holds no DecorateInfo"),
+        ("list.txt", LIST, ("--until", "soon"), "--until 'soon'"),
+    ],
+)
+def test_usage(name, text, more, words, target, capsys):
+    assert run(target, name, text, *more) == 2
+    err = capsys.readouterr().err
+    assert words in err and "Traceback" not in err
+
+
+def test_a_target_without_a_place_for_them(target, capsys):
+    file = target / "mine.toml"
+    file.write_text(file.read_text().replace('expectations = "expectations"\n', ""))
+    assert run(target, "list.txt", LIST, "--write") == 2
+    assert "names no expectations" in capsys.readouterr().err

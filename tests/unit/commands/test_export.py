@@ -1,0 +1,46 @@
+"""``conformance export``: each form is written, and what has none is counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance import cli
+from tests.support.certifiable import folder, settled
+from tests.support.deviating import leg, row
+
+
+@pytest.fixture
+def run(tmp_path):
+    rows = [
+        row("out/add@float32", "fail", "value"),
+        row("value/add@int8", "unsupported"),
+        row("out_device/add@float32", "fail", "state"),
+        row("value/mul@int8", "flaky"),
+    ]
+    with settled():
+        folder(tmp_path / "run", leg(*rows))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("form", "said", "part"),
+    [
+        ("op-overrides", "2 deviations in ", "'TestCommon', 'test_out'"),
+        ("skips", "2 deviations in ", "TestCommonCPU.test_out_add_cpu_float32  # expectedFailure: value"),
+        ("dtypes", "1 dtypes of 1 operators", "    'add': (torch.int8,),"),
+    ],
+)
+def test_each_form(form, said, part, run, capsys):
+    file = run / "new" / "file.py"
+    assert cli.main(["export", str(run / "run"), "--form", form, "-o", str(file)]) == 0
+    assert part in file.read_text()
+    out = capsys.readouterr().out
+    left = 3 if form == "dtypes" else 2
+    assert said in out and f"; {left} results are not exported" in out
+    assert "1: it passed and failed" in out and f"# Not exported: {left} results." in file.read_text()
+
+
+def test_a_mode_that_did_not_run(run, capsys):
+    arguments = ["export", str(run / "run"), "--form", "skips", "-o", str(run / "x"), "--mode", "lazy"]
+    assert cli.main(arguments) == 2
+    assert "no leg of mode 'lazy'" in capsys.readouterr().err and not (run / "x").exists()

@@ -1,0 +1,113 @@
+"""The form of a callback: each point in which the relay or the HUD would refuse one."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from conformance.errors import UsageError
+from conformance.report import callback
+
+COMMIT = "cf30153c4c131c8164ee7798e5022d810682e2cb"
+#: As in the public README of the relay, with the names of the HUD's reader.
+PULL = {
+    "event_type": "pull_request",
+    "delivery_id": "72d3162e-cc78-11e3-81ab-4c9367dc0958",
+    "payload": {"pull_request": {"number": 1, "head": {"sha": COMMIT}}},
+    "workflow": {
+        "schema_version": "1",
+        "status": "completed",
+        "conclusion": "success",
+        "name": "CI",
+        "url": "https://github.com/org/repo/actions/runs/123",
+        "run_id": "123",
+        "run_attempt": "2",
+        "job_name": "my-ci-job",
+        "check_run_id": "456",
+        "started_at": None,
+        "completed_at": "2026-05-04T21:23:45Z",
+        "test_results": {"passed": 42, "failed": 3, "skipped": 5},
+        "failed_tests_detail": [{"name": "test_foo", "classname": "TestBar", "message": "AssertionError"}],
+        "artifact_url": "https://github.com/org/repo/actions/runs/123/artifacts",
+    },
+}
+NIGHTLY = {**PULL, "event_type": "nightly", "delivery_id": COMMIT, "payload": {"head_sha": COMMIT}}
+
+
+def changed(body, path, value):
+    found = copy.deepcopy(body)
+    *parents, last = path.split(".")
+    inner = found
+    for key in parents:
+        inner = inner[key]
+    if value is ...:
+        del inner[last]
+    else:
+        inner[last] = value
+    return found
+
+
+@pytest.mark.parametrize("body", [PULL, NIGHTLY])
+def test_what_the_relay_takes(body):
+    callback.check(body)
+
+
+def test_a_job_that_runs():
+    body = changed(PULL, "workflow.status", "in_progress")
+    body = changed(body, "workflow.conclusion", None)
+    body = changed(body, "workflow.started_at", "2026-05-04T20:48:28Z")
+    callback.check(changed(body, "workflow.completed_at", None))
+    with pytest.raises(UsageError, match="leave both out"):
+        callback.check(body)
+    nightly = {**body, "event_type": "nightly", "payload": {"head_sha": COMMIT}}
+    with pytest.raises(UsageError, match="no in_progress callback of a nightly run"):
+        callback.check(nightly)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("event_type", "weekly", "event_type"),
+        ("event_type", "push", "names no commit"),
+        ("delivery_id", ..., "delivery_id"),
+        ("delivery_id", "", "delivery_id"),
+        ("payload", None, "payload"),
+        ("payload", {}, "names no commit"),
+        ("payload.pull_request.head.sha", "HEAD", "names no commit"),
+        ("workflow.job_name", ..., "job_name"),
+        ("workflow.job_name", "", "job_name"),
+        ("workflow.check_run_id", ..., "check_run_id"),
+        ("workflow.check_run_id", None, "check_run_id"),
+        ("workflow.run_id", 123, "run_id"),
+        ("workflow.run_id", "12a", "run_id"),
+        ("workflow.status", "queued", "status"),
+        ("workflow.conclusion", "passed", "conclusion"),
+        ("workflow.conclusion", None, "lacks its conclusion"),
+        ("workflow.completed_at", None, "lacks its conclusion or its end"),
+        ("workflow.completed_at", "2026-05-04 21:23", "completed_at"),
+        ("workflow.schema_version", "2", "schema_version"),
+        ("workflow.level", "L3", "level"),
+        ("workflow.test_results.failed", -1, "test_results.failed"),
+        ("workflow.test_results.failed", True, "test_results.failed"),
+        ("workflow.test_results.failed", ..., "failed"),
+        ("workflow.failed_tests_detail", [{"message": "x"}], "name"),
+        ("workflow.failed_tests_detail", [{"name": "a", "stack": "x"}], "stack"),
+        ("workflow.failed_tests_detail", [{"name": "a", "message": "x" * 1025}], "1025 of at most 1024"),
+        ("workflow.failed_tests_detail", [{"name": "a"}] * 1001, "at most 1000 failures"),
+        ("workflow.artifact_url", "http://x", "artifact_url"),
+    ],
+)
+def test_what_it_refuses(path, value, words):
+    with pytest.raises(UsageError, match=words):
+        callback.check(changed(PULL, path, value))
+
+
+def test_a_report_of_one_s_own_is_named_by_its_commit():
+    with pytest.raises(UsageError, match="wants the commit there"):
+        callback.check(changed(NIGHTLY, "delivery_id", "0" * 40))
+
+
+def test_a_body_larger_than_the_hud_takes():
+    with pytest.raises(UsageError, match="report fewer legs"):
+        callback.check(changed(PULL, "payload.x", "y" * (2 << 20)))

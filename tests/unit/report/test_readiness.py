@@ -1,0 +1,99 @@
+"""Backends against the levels of PyTorch's cross-repository CI: each number decides by itself."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from conformance import cli
+from conformance.errors import UsageError
+from conformance.report import readiness
+from conformance.report.readiness import Backend, Run
+from tests.support.certifiable import folder, leg, settled
+
+NOW = datetime.datetime(2026, 9, 30, 12, tzinfo=datetime.timezone.utc)
+
+
+def run(days, seconds=600.0, success=True, named=True):
+    return Run(NOW - datetime.timedelta(days=days), seconds, success, named)
+
+
+def backend(*runs):
+    return Backend("mine", runs, ())
+
+
+def nights(number=14, **changes):
+    return [run(day + 0.5, **changes) for day in range(number)]
+
+
+def test_two_good_weeks_are_ready():
+    good = backend(*nights())
+    assert (good.l2(NOW), good.l3(NOW)) == ("yes", "yes, as far as runs show")
+
+
+@pytest.mark.parametrize(
+    ("runs", "lack"),
+    [
+        ([*nights(13), run(1, success=False), run(2, success=False)], "success 86.7%, 90% needed"),
+        (nights(seconds=10_800), "median run 3 h 00 min, below 3 h 00 min needed"),
+        ([*nights(), run(1, seconds=20_000)], "1 of 15 runs take 3 h 00 min or more, below 1% needed"),
+        (nights(6), "runs of 14 days needed, the first is of 2026-09-25"),
+        ([run(10), run(12)], "7 days: no run"),
+        ([], "no run"),
+    ],
+)
+def test_each_condition_by_itself(runs, lack):
+    assert lack in backend(*runs).l3(NOW)
+
+
+def test_the_shares_at_their_limits():
+    nine = [*nights(9), run(0.1, success=False)]
+    assert readiness.Figures.of(nine).lacking() == []
+    assert readiness.Figures.of([*nights(8), run(0.1, success=False)]).lacking() == [
+        "success 88.9%, 90% needed"
+    ]
+    assert readiness.Figures.of(nights(seconds=10_799)).lacking() == []
+
+
+def test_level_2_needs_a_run_that_names_its_commit():
+    assert backend(run(1, named=False)).l2(NOW) == "no: no run names its commit of PyTorch"
+    assert backend(run(8)).l2(NOW) == "no: no run in 7 days"
+
+
+def test_a_run_of_the_future_is_of_no_week():
+    assert backend(run(-1)).within(7, NOW) == []
+
+
+def test_a_folder_of_runs(tmp_path, capsys):
+    started = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=5)
+    for name in ("mine", "a|b"):
+        (tmp_path / name).mkdir()
+    with settled():
+        for name, changes in {"1": {}, "2": {"exit": 1}, "3": {"complete": False, "exit": 3}}.items():
+            folder(tmp_path / "mine" / name, leg(started=started.isoformat(), **changes))
+        folder(tmp_path / "a|b" / "1", leg(started="2020-01-01T00:00:00+00:00"))
+    (tmp_path / "mine" / "broken").mkdir()
+    (tmp_path / "mine" / "broken" / "results.json").write_text("[")
+    folder(tmp_path / "mine" / "when", leg(started="yesterday"))
+    folder(tmp_path / "mine" / "zone", leg(started="2026-01-01T00:00:00"))
+    assert cli.main(["readiness", str(tmp_path)]) == 0
+    out, err = capsys.readouterr()
+    assert (
+        "| mine | 3 | 33% | 12 s | 12 s | no: no run names its commit of PyTorch | no: 7 days: success" in out
+    )
+    assert r"| a\|b | 0 | - | - | - | no: no run in 7 days |" in out
+    assert [line.split(" is not counted")[0] for line in err.splitlines()] == [
+        "note: mine/broken",
+        "note: mine/when",
+        "note: mine/zone",
+    ]
+    assert cli.main(["readiness", str(tmp_path), "-o", str(tmp_path / "new" / "table.md")]) == 0
+    assert (tmp_path / "new" / "table.md").read_text() == out
+
+
+@pytest.mark.parametrize("name", ["absent", "empty"])
+def test_a_folder_without_runs(name, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="BACKEND/RUN"):
+        readiness.read(tmp_path / name)
