@@ -1,4 +1,7 @@
-"""The branch of results: folders ``BACKEND/RUN`` that are added and never changed. It needs git only."""
+"""The branch of results: folders ``BACKEND/RUN`` that are added and never changed, and the site's store.
+
+It needs git only.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,14 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from conformance.errors import UsageError
 from conformance.results import document as results
 from conformance.site import registry
+from conformance.site.store import store as stores
 from conformance.site.submissions import LARGEST
 
 BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
@@ -26,6 +30,8 @@ BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 FILES = ("results.json", "provenance.json", "matrix.json")
 #: Runs of a backend that are fetched, the newest by name; the others stay on the branch.
 KEPT = 60
+#: Folder of the site's store on the branch; hidden, so that it is no backend's.
+STORE = ".store"
 _TRIES = 5
 
 
@@ -82,39 +88,70 @@ def add(repository: str, branch: str, source: Path, token: str = "") -> str:
     passed in a variable of git, not on a command line. UsageError if a run is there already with other
     content, or the push is refused.
     """
-    if not BRANCH.fullmatch(branch):
-        raise UsageError(f"{branch!r} is not a name of a branch of results; use letters, digits and dashes")
     runs = sorted(path for path in source.glob("*/*") if path.is_dir())
     if not runs:
         raise UsageError(f"there is no run in {source}; it has to hold folders BACKEND/RUN")
+
+    def change(git: _Git) -> str:
+        new = [run for run in runs if not _there(git, run)]
+        for run in new:
+            place = f"{run.parent.name}/{run.name}"
+            _copy(run, git.folder / place)
+            git("add", "--", place)
+        return f"{len(runs)} runs of {runs[0].parent.name}" if new else ""
+
+    return _push(repository, branch, token, change)
+
+
+def keep(repository: str, branch: str, source: Path, token: str = "") -> str:
+    """Put the site's store in place of the one on the branch, and return the commit's hash.
+
+    UsageError if ``source`` is no store, or the push is refused.
+    """
+    stores.check(source)
+    if not (source / stores.MARK).is_file():
+        raise UsageError(f"{source} is no store; make one with 'conformance site RESULTS --store {source}'")
+
+    def change(git: _Git) -> str:
+        git("rm", "-r", "--quiet", "--cached", "--ignore-unmatch", "--", STORE)
+        shutil.copytree(source, git.folder / STORE)
+        git("add", "--force", "--", STORE)
+        return "" if git.ok("diff", "--cached", "--quiet", "HEAD") else "The store of the site"
+
+    return _push(repository, branch, token, change)
+
+
+def _push(repository: str, branch: str, token: str, change: Callable[[_Git], str]) -> str:
+    """Commit a change to the branch and push it, on top of whatever others push in between.
+
+    ``change`` puts its files into the index and returns the commit's message; empty if there is nothing new.
+    """
+    if not BRANCH.fullmatch(branch):
+        raise UsageError(f"{branch!r} is not a name of a branch of results; use letters, digits and dashes")
     for attempt in range(_TRIES):
         time.sleep(attempt)
         with tempfile.TemporaryDirectory() as scratch:
-            tree = Path(scratch)
-            git = _Git(tree, token)
+            git = _Git(Path(scratch), token)
             git("init", "--quiet")
             git("remote", "add", "origin", repository)
             if _fetched(git, branch):  # into the index only: files of earlier runs are not checked out
                 git("update-ref", f"refs/heads/{branch}", "FETCH_HEAD")
                 git("read-tree", "FETCH_HEAD")
             git("symbolic-ref", "HEAD", f"refs/heads/{branch}")
-            new = [run for run in runs if not _there(git, run)]
-            for run in new:
-                place = f"{run.parent.name}/{run.name}"
-                _copy(run, tree / place)
-                git("add", "--", place)
-            if not new:
-                return git("rev-parse", "HEAD").strip()  # all runs are there
-            git("commit", "--quiet", "-m", f"{len(runs)} runs of {runs[0].parent.name}")
+            message = change(git)
+            if not message:
+                return git("rev-parse", "HEAD").strip()  # all of it is there
+            git("commit", "--quiet", "-m", message)
             if git.ok("push", "--quiet", "origin", f"HEAD:refs/heads/{branch}"):
                 return git("rev-parse", "HEAD").strip()
     raise UsageError(f"the push to branch {branch} was refused {_TRIES} times: {git.errors[-300:]}")
 
 
-def fetch(repository: str, branch: str, folder: Path, token: str = "") -> bool:
+def fetch(repository: str, branch: str, folder: Path, token: str = "", *, with_store: bool = False) -> bool:
     """Fetch the branch of results into a folder; return False if the branch does not exist yet.
 
-    UsageError if that cannot be found out, so that no failure passes for a first run.
+    ``with_store`` fetches the site's store, and only those runs that are not in it. UsageError if it cannot
+    be found out whether there is a branch, so that no failure passes for a first run.
     """
     if not BRANCH.fullmatch(branch):
         raise UsageError(f"{branch!r} is not a name of a branch of results; use letters, digits and dashes")
@@ -127,10 +164,15 @@ def fetch(repository: str, branch: str, folder: Path, token: str = "") -> bool:
     if not _fetched(git, branch):
         return False
     runs: dict[str, list[str]] = {}
-    for path in git("ls-tree", "-d", "-r", "--name-only", "FETCH_HEAD").splitlines():
-        if path.count("/") == 1:
+    folders = git("ls-tree", "-d", "-r", "--name-only", "FETCH_HEAD").splitlines()
+    for path in folders:
+        if path.count("/") == 1 and not path.startswith("."):
             runs.setdefault(path.partition("/")[0], []).append(path)
     newest = [path for paths in runs.values() for path in sorted(paths)[-KEPT:]]
+    if with_store and STORE in folders:
+        git("checkout", "--quiet", "FETCH_HEAD", "--", STORE)
+        seen = stores.Store.read(folder / STORE).seen
+        newest = [path for path in newest if path not in seen]
     if newest:
         git("checkout", "--quiet", "FETCH_HEAD", "--", *newest)
     return True

@@ -115,7 +115,16 @@ def _publish_options(actions: Any) -> None:
     command.add_argument("--branch", default="results")
     command.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
     command.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    command.add_argument(
+        "--store", action="store_true", help="with the site's store, and only runs that are not in it"
+    )
     command.set_defaults(execute=_fetch)
+
+    command = actions.add_parser("keep", help="put the site's store on the branch of results")
+    command.add_argument("folder", type=Path, metavar="STORE")
+    command.add_argument("--branch", default="results")
+    command.add_argument("--repository", metavar="URL", help="(default: that of the workflow)")
+    command.set_defaults(execute=_keep)
 
     command = actions.add_parser("store", help="add a run to the branch of results")
     command.add_argument("folder", type=Path, metavar="DIR", help="output folder of 'gather'")
@@ -264,10 +273,21 @@ def _gather(arguments: argparse.Namespace) -> int:
 
 def _fetch(arguments: argparse.Namespace) -> int:
     exists = store.fetch(
-        _repository(arguments), arguments.branch, arguments.output, os.environ.get("GH_TOKEN", "")
+        _repository(arguments),
+        arguments.branch,
+        arguments.output,
+        os.environ.get("GH_TOKEN", ""),
+        with_store=arguments.store,
     )
     words = "fetched" if exists else "does not exist yet"
     print(f"branch {arguments.branch} {words}")
+    return 0
+
+
+def _keep(arguments: argparse.Namespace) -> int:
+    token = os.environ.get("GH_TOKEN", "")
+    commit = store.keep(_repository(arguments), arguments.branch, arguments.folder, token)
+    print(f"the store is on branch {arguments.branch}: {commit}")
     return 0
 
 

@@ -11,48 +11,47 @@ from pathlib import Path
 from typing import Any
 
 from conformance.errors import UsageError
-from conformance.site import badges, pages, tables, words
+from conformance.query import language
+from conformance.site import badges, explore, feeds, interop, pages, words
 from conformance.site.cells import Cell
 from conformance.site.cells import cells as cells_of
 from conformance.site.columns import release
 from conformance.site.registry import Backend
-from conformance.site.submissions import Refused, read
+from conformance.site.store.store import Store, keys
+from conformance.site.submissions import Refused
 
 #: The file that marks a folder as a site: no other folder is ever replaced.
 MARK = ".conformance-site"
+_QUERY = Path(language.__file__).parent / "query.js"
 #: Folders of the site that the matrix needs.
-OWN_FOLDERS = ("backends", "badges")
+OWN_FOLDERS = ("backends", "badges", "data", "feeds")
 
 
 def build(
-    folder: Path,
+    store: Store,
     output: Path,
     registry: Mapping[str, Backend],
     today: datetime.date,
-    ours: str = "",
     others: Path | None = None,
-) -> tuple[list[Cell], list[Refused]]:
-    """Make the site of a folder of results and the registry; return its cells and the refused runs.
+) -> list[Cell]:
+    """Make the site of a store and the registry; return its cells.
 
     ``others`` contains a folder for each group of other pages, such as the documentation; it may be missing.
     """
-    _check_output(output, folder)
     included = _folders_of(others) if others is not None and others.exists() else ()
-    submissions, refused = read(folder, registry, today, ours)
-    missing, unread = tables.missing(folder, registry, submissions, today, ours)
-    refused += unread
-    cells = cells_of(submissions, today, missing)
+    known = [store.lines[key] for key in keys(store) if key[0] in registry]
+    cells = cells_of(known, today, store.missing())
     scratch = output.with_name(f"{output.name}.part")
     shutil.rmtree(scratch, ignore_errors=True)
-    _write(scratch, registry, cells, refused, today, [source.name for source in included])
+    _write(scratch, registry, cells, store.refused, today, [source.name for source in included])
     for source in included:
         shutil.copytree(source, scratch / source.name)
     shutil.rmtree(output, ignore_errors=True)
     scratch.rename(output)
-    return cells, refused
+    return cells
 
 
-def _check_output(output: Path, folder: Path) -> None:
+def check_output(output: Path, folder: Path) -> None:
     """Refuse an output folder that is not a site, or that contains the results or is in them."""
     for outer, inner in ((output, folder), (folder, output)):
         if outer.resolve() == inner.resolve() or outer.resolve() in inner.resolve().parents:
@@ -92,13 +91,18 @@ def _write(
     except OSError as error:
         raise UsageError(f"{output} cannot be made ({error.strerror}); name another folder") from None
     for name in OWN_FOLDERS:
-        (output / name).mkdir()
-    for asset in sorted(pages.ASSETS.iterdir()):
+        if name != "data":
+            (output / name).mkdir()
+    for asset in (*sorted(pages.ASSETS.iterdir()), _QUERY):
         shutil.copyfile(asset, output / asset.name)
+    explore.write(output / "data", registry, cells)
+    (output / "explore.html").write_text(pages.explore_page(today, included))
+    (output / "interop.html").write_text(pages.interop_page(interop.scores(cells), today, included))
     (output / "index.html").write_text(pages.index(registry, cells, refused, today, included))
     for backend in registry.values():
         page = pages.backend_page(backend, cells, today, included)
         (output / "backends" / f"{backend.id}.html").write_text(page)
+        (output / "feeds" / f"{backend.id}.xml").write_text(feeds.feed(backend, cells, today))
         write_badges(output / "badges", backend, cells)
     text = json.dumps(data(registry, cells, refused, today), indent=1, sort_keys=True)
     (output / "data.json").write_text(text + "\n")
@@ -163,18 +167,19 @@ def _cells(backend: Backend, cells: Sequence[Cell]) -> list[dict[str, Any]]:
                 "missing_since": cell.missing.isoformat() if cell.missing else None,
                 "runs": [
                     {
-                        "run": run.submission.run,
-                        "started": run.submission.started.isoformat(),
+                        "run": run.run,
+                        "started": run.started.isoformat(),
                         "status": run.status,
                         "level_held": run.level,
-                        "level": run.submission.leg["level"],
+                        "level": run.leg["level"],
                         "passed": run.passed,
                         "planned": run.planned,
                         "claimed": run.claimed,
                         "regressed": list(run.regressed),
+                        "regressed_count": run.regressed_count,
                         "compared_with": run.compared_with,
-                        "provenance": run.submission.provenance.channel,
-                        "link": run.submission.provenance.link,
+                        "provenance": run.provenance.channel,
+                        "link": run.provenance.link,
                     }
                     for run in cell.runs
                 ],

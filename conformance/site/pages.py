@@ -13,6 +13,7 @@ from conformance.results import privacy
 from conformance.site import words
 from conformance.site.cells import Cell
 from conformance.site.columns import Build, release
+from conformance.site.interop import Score
 from conformance.site.registry import Backend
 from conformance.site.rendering import render
 from conformance.site.submissions import Refused
@@ -41,6 +42,32 @@ class Gap:
 
 
 @dataclasses.dataclass(frozen=True)
+class Trend:
+    """The share of passed results over time; ``points`` are of a drawing of 300 by 60."""
+
+    first: datetime.date
+    last: datetime.date
+    low: float
+    high: float
+    points: str
+
+    @staticmethod
+    def of(cell: Cell) -> Trend | None:
+        """Return the trend of a cell's complete runs; None if they are fewer than two."""
+        runs = [run for run in reversed(cell.runs) if run.ran and run.planned]
+        if len(runs) < 2:
+            return None
+        low, high = min(run.share for run in runs), max(run.share for run in runs)
+        begin, span = runs[0].when, (runs[-1].when - runs[0].when).total_seconds() or 1.0
+        points = (
+            f"{300 * (run.when - begin).total_seconds() / span:.1f},"
+            f"{57 - 54 * (run.share - low) / (high - low or 1.0):.1f}"
+            for run in runs
+        )
+        return Trend(runs[0].when.date(), runs[-1].when.date(), low, high, " ".join(points))
+
+
+@dataclasses.dataclass(frozen=True)
 class Section:
     """A cell on the page of its backend. ``declared`` counts unsupported results by property."""
 
@@ -49,6 +76,7 @@ class Section:
     problems: Sequence[str]
     gaps: Sequence[Gap]
     declared: Sequence[tuple[str, int]]
+    trend: Trend | None
 
 
 def index(
@@ -93,6 +121,16 @@ def backend_page(
     )
 
 
+def explore_page(today: datetime.date, included: Sequence[str] = ()) -> str:
+    """Render the page whose script shows single operators, properties, areas, results and differences."""
+    return render("explore.html", title="Explore the results", root="", included=included, today=today)
+
+
+def interop_page(scores: Sequence[Score], today: datetime.date, included: Sequence[str] = ()) -> str:
+    """Render the interop scores."""
+    return render("interop.html", title="Interop", root="", included=included, today=today, scores=scores)
+
+
 def _by_build(cells: Sequence[Cell]) -> list[Cell]:
     return sorted(cells, key=lambda cell: (release(cell.build.version), cell.build.version, cell.build.kind))
 
@@ -111,33 +149,35 @@ def _rows(backend: Backend, cells: Sequence[Cell], builds: Sequence[Build]) -> l
 
 
 def _section(cell: Cell) -> Section:
-    leg = cell.newest.submission.leg
+    leg = cell.newest.leg
+    details = [] if cell.line is None else cell.line.table_of(cell.newest).details.values()
     return Section(
         cell,
         _facts(cell),
         [privacy.text(text[:500]) for text in leg["problems"][:10]],
         [
             Gap(row["verdict"], row["id"], _message(row))
-            for row in leg["results"]
-            if row["verdict"] not in ("pass", "unsupported", "skip")
+            for row in details
+            if row["verdict"] not in ("unsupported", "skip")
         ],
         collections.Counter(
-            row["id"].partition("/")[0] for row in leg["results"] if row["verdict"] == "unsupported"
+            row["id"].partition("/")[0] for row in details if row["verdict"] == "unsupported"
         ).most_common(20),
+        Trend.of(cell),
     )
 
 
 def _facts(cell: Cell) -> dict[str, object]:
     run = cell.newest
-    leg = run.submission.leg
+    leg = run.leg
     return {
         "state": f"{words.state(cell)}: {words.short(cell)}",
         "level held": run.level or "none",
         "level of the run": leg["level"],
         "passed": f"{run.passed} of {run.planned}",
         "claimed": f"{run.claimed} of {run.planned}",
-        "provenance": run.submission.provenance.words,
-        "measured": f"{run.submission.when.date()}, {cell.age}",
+        "provenance": run.provenance.words,
+        "measured": f"{run.when.date()}, {cell.age}",
         "torch": f"{leg['torch']}, commit {leg['facts'].get('torch', {}).get('revision')}",
         "backend": _backend_words(leg["facts"].get("backend", {})),
         "device": leg["target"]["device"] + (", simulated" if leg["target"].get("simulated") else ""),

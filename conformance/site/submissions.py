@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +45,6 @@ class Submission:
     provenance: Provenance
     started: datetime.datetime
 
-    @property
-    def when(self) -> datetime.datetime:
-        """The time by which runs are ordered and aged: for our own workflow its clock, which no backend can
-        set.
-        """
-        ours = self.provenance.channel == "our-workflow"
-        return self.provenance.received if ours else self.started
-
 
 @dataclasses.dataclass(frozen=True)
 class Refused:
@@ -63,22 +55,32 @@ class Refused:
 
 
 def read(
-    folder: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str = ""
-) -> tuple[list[Submission], list[Refused]]:
-    """Read all runs of ``folder/BACKEND/RUN``; ``ours`` is this project's own repository.
+    folder: Path,
+    registry: Mapping[str, Backend],
+    today: datetime.date,
+    refused: list[Refused],
+    ours: str = "",
+    known: Container[str] = (),
+) -> Iterator[list[Submission]]:
+    """Yield the legs of each run of ``folder/BACKEND/RUN``, one run in memory at a time.
 
-    UsageError if there is no such folder.
+    Args:
+        folder: the folder of results; UsageError if it does not exist.
+        registry: the backends that the site knows.
+        today: the day that no run is later than.
+        refused: list that runs which are not shown are added to.
+        ours: this project's own repository.
+        known: runs that are not read again, named ``BACKEND/RUN``.
     """
-    submissions: list[Submission] = []
-    refused: list[Refused] = []
     for backend, run in runs(folder, registry, refused):
+        if place_of(run) in known:
+            continue
         try:
-            submissions.extend(list(_run(run, backend, today, ours)))
+            yield list(_run(run, backend, today, ours))
         except UsageError as error:
             refused.append(Refused(place_of(run), printable(str(error).replace(str(run), ""), 500)))
         except Exception as error:  # one submission never keeps the others from being shown
             refused.append(Refused(place_of(run), f"it cannot be read ({type(error).__name__})"))
-    return submissions, refused
 
 
 def runs(

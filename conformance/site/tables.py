@@ -1,10 +1,11 @@
-"""Cells that later runs of this project's own workflow scheduled but produced no result for."""
+"""The cells that runs of this project's own workflow scheduled, and those that left no result."""
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from conformance.errors import UsageError
 from conformance.site import provenance
 from conformance.site.columns import Build
 from conformance.site.registry import Backend
-from conformance.site.submissions import Refused, Submission, place_of, runs
+from conformance.site.submissions import Refused, place_of, printable, runs
 
 #: A larger table is not read; in bytes.
 _LARGEST = 8 << 20
@@ -26,41 +27,84 @@ class Place(NamedTuple):
     mode: str
 
 
-def missing(
-    folder: Path,
-    registry: Mapping[str, Backend],
-    submissions: Sequence[Submission],
-    today: datetime.date,
-    ours: str = "",
-) -> tuple[dict[Place, list[datetime.datetime]], list[Refused]]:
-    """Find the nights on which a cell was scheduled and left nothing that is shown; and unreadable tables.
+class ScheduledCell(NamedTuple):
+    """A cell that a run of the workflow scheduled, and whether it says that a result was left."""
 
-    The table of a run names cells by the requested build; the actual torch is known from the newest earlier
-    run that has a result of the same cell. Nights are ordered by the publisher's clock.
-    """
-    shown = {(run.folder, Build.of(run.leg), str(run.leg["mode"])) for run in submissions}
-    state: dict[tuple[str, str], tuple[Place, list[datetime.datetime]]] = {}
-    refused: list[Refused] = []
+    id: str
+    mode: str
+    build: Build
+    has_result: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """The cells that one run of this project's own workflow scheduled, and the time of its receipt."""
+
+    backend: str
+    run: str
+    received: datetime.datetime
+    cells: tuple[ScheduledCell, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """An object that :meth:`from_json` reads."""
+        cells = [[cell.id, cell.mode, dataclasses.asdict(cell.build), cell.has_result] for cell in self.cells]
+        return {"run": self.run, "received": self.received.isoformat(), "cells": cells}
+
+    @staticmethod
+    def from_json(backend: str, data: Mapping[str, Any]) -> Schedule:
+        """The inverse of :meth:`to_json`."""
+        cells = [ScheduledCell(name, mode, Build(**build), has) for name, mode, build, has in data["cells"]]
+        received = datetime.datetime.fromisoformat(data["received"])
+        return Schedule(backend, str(data["run"]), received, tuple(cells))
+
+
+def read(
+    folder: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str, known: Container[str] = ()
+) -> tuple[list[Schedule], list[Refused]]:
+    """Read the tables of all runs but the ``known`` ones, which are named ``BACKEND/RUN``."""
+    schedules, refused = [], []
     for received, backend, run in sorted(_nights(folder, registry, today, ours)):
+        if place_of(run) in known:
+            continue
         try:
             cells = _cells(run / "matrix.json")
         except UsageError as error:
             refused.append(Refused(place_of(run), str(error)))
             continue
-        for cell in cells:
-            name = (backend, str(cell["cell"]["id"]))
-            words = [cell[word] for word in ("torch", "torch_kind", "abi")]
-            build, mode = Build.named(*words), str(cell["cell"]["mode"])
-            # A result on another torch than the cell's has status missing, and is not shown.
-            has_result = cell["status"] != "missing" and (cell["counts"] or all(words))
-            if has_result and (run, build, mode) in shown:
-                state[name] = (Place(backend, build, mode), [])
+        schedules.append(Schedule(backend, printable(run.name), received, tuple(map(_scheduled, cells))))
+    return schedules, refused
+
+
+def _scheduled(cell: Mapping[str, Any]) -> ScheduledCell:
+    words = [cell[word] for word in ("torch", "torch_kind", "abi")]
+    # A result on another torch than the cell's has status missing, and is not shown.
+    has_result = cell["status"] != "missing" and bool(cell["counts"] or all(words))
+    return ScheduledCell(
+        str(cell["cell"]["id"])[:200], str(cell["cell"]["mode"])[:40], Build.named(*words), has_result
+    )
+
+
+def missing(
+    schedules: Sequence[Schedule], shown: Set[tuple[str, str, Build, str]]
+) -> dict[Place, list[datetime.datetime]]:
+    """Find the nights on which a cell was scheduled and left nothing that is shown.
+
+    ``shown`` are backend, run, build and mode of everything that is. The table of a run names cells by the
+    requested build; the actual torch is known from the newest earlier run that has a result of the same cell.
+    Nights are ordered by the publisher's clock.
+    """
+    state: dict[tuple[str, str], tuple[Place, list[datetime.datetime]]] = {}
+    for schedule in sorted(schedules, key=lambda one: (one.received, one.backend, one.run)):
+        for cell in schedule.cells:
+            name = (schedule.backend, cell.id)
+            if cell.has_result and (schedule.backend, schedule.run, cell.build, cell.mode) in shown:
+                state[name] = (Place(schedule.backend, cell.build, cell.mode), [])
             elif name in state:
-                state[name][1].append(received)
+                state[name][1].append(schedule.received)
     by_place: dict[Place, list[datetime.datetime]] = {}
     for place, nights in state.values():
         by_place.setdefault(place, []).extend(nights)
-    return by_place, refused
+    return by_place
 
 
 def _nights(

@@ -39,12 +39,12 @@ def short(cell: Cell | None) -> str:
     run = cell.newest
     name = state(cell)
     if name in ("stale", "retired"):
-        return f"last seen {run.submission.when.date()}"
+        return f"last seen {run.when.date()}"
     if name == "missing" and cell.missing is not None:
         return f"no result since {cell.missing.date()}"
     if run.status == "refused":
         return "does not run on this build"
-    level = run.level or f"no level ({run.submission.leg['level']} run)"
+    level = run.level or f"no level ({run.leg['level']} run)"
     return f"{level}, {percent(run.share)} passed"
 
 

@@ -73,7 +73,8 @@ def test_a_signed_run_is_taken_and_shown(vendor, tmp_path):
     origin = json.loads((run / "provenance.json").read_text())
     assert (origin["channel"], origin["run_id"], origin["commit"]) == ("vendor-workflow", "11", COMMIT)
     with settled():
-        found, refused = submissions.read(tmp_path / "new", {"cpu": backend()}, datetime.date.today())
+        refused: list[submissions.Refused] = []
+        (found,) = submissions.read(tmp_path / "new", {"cpu": backend()}, datetime.date.today(), refused)
     assert not refused and found[0].provenance.channel == "vendor-workflow"
 
 

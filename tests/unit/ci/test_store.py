@@ -157,3 +157,70 @@ def test_the_command(tmp_path, remote, github, outputs, monkeypatch):
     assert origin["channel"] == "our-workflow" and origin["run_id"] == "7"
     assert origin["workflow"] == ".github/workflows/nightly.yml" and origin["commit"] == "b" * 40
     assert kept.split("/")[1].split("-")[1] == "7"
+
+
+def site_store(folder, *runs):
+    """A store of the site that has seen these runs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "schedules.jsonl").write_text("")
+    head = {"schema": 1, "seen": [f"cpu/{name}" for name in runs], "refused": []}
+    (folder / "store.json").write_text(json.dumps(head))
+    return folder
+
+
+def test_the_store_is_kept_beside_the_runs_and_replaced(tmp_path, remote):
+    store.add(str(remote), "results", run(tmp_path, "1", place="a"))
+    first = store.keep(str(remote), "results", site_store(tmp_path / "s", "1"))
+    assert store.keep(str(remote), "results", tmp_path / "s") == first, "nothing new"
+    (tmp_path / "s" / "cpu").mkdir()
+    (tmp_path / "s" / "cpu" / "eager@x.jsonl").write_text("{}\n")
+    store.keep(str(remote), "results", tmp_path / "s")
+    assert ".store/cpu/eager@x.jsonl" in names(remote) and "cpu/1/results.json" in names(remote)
+    (tmp_path / "s" / "cpu" / "eager@x.jsonl").unlink()
+    store.keep(str(remote), "results", tmp_path / "s")
+    assert ".store/cpu/eager@x.jsonl" not in names(remote)
+
+
+def test_with_the_store_only_other_runs_are_fetched(tmp_path, remote):
+    for name in "123":
+        store.add(str(remote), "results", run(tmp_path, name, place=name))
+    store.keep(str(remote), "results", site_store(tmp_path / "s", "1", "2"))
+    assert store.fetch(str(remote), "results", tmp_path / "with", with_store=True)
+    fetched = {path.name for path in (tmp_path / "with").glob("cpu/*")}
+    assert fetched == {"3"} and (tmp_path / "with" / ".store" / "store.json").is_file()
+    assert store.fetch(str(remote), "results", tmp_path / "without")
+    assert sorted(path.name for path in (tmp_path / "without").glob("[a-z]*/*")) == ["1", "2", "3"]
+    assert not (tmp_path / "without" / ".store").exists()
+
+
+def test_only_a_store_is_kept(tmp_path, remote):
+    for place in (run(tmp_path), tmp_path / "nothing"):
+        with pytest.raises(UsageError):
+            store.keep(str(remote), "results", place)
+
+
+def test_the_steps_of_the_workflow_one_after_the_other(tmp_path, remote, monkeypatch):
+    from tests.support.site_runs import TODAY, made
+
+    monkeypatch.chdir(tmp_path)
+    branch = ["--repository", str(remote), "--branch", "results"]
+    for night in range(2):
+        place = tmp_path / f"night-{night}" / "cpu" / f"2026010{night + 1}"
+        place.mkdir(parents=True)
+        found = made(started=f"2026-01-0{night + 1}T00:00:00+00:00")
+        document.write(place / "results.json", document.document([found]))
+        (place / "provenance.json").write_text(
+            json.dumps({"channel": "self-reported", "received": "2026-01-09T00:00:00+00:00"})
+        )
+        store.add(str(remote), "results", place.parents[1])
+        assert cli.main(["ci", "fetch", "--store", *branch, "-o", f"stored-{night}"]) == 0
+        assert (
+            cli.main(["site", f"stored-{night}", "--store", f"stored-{night}/.store", "--today", TODAY]) == 0
+        )
+        assert cli.main(["ci", "keep", f"stored-{night}/.store", *branch]) == 0
+    assert cli.main(["ci", "fetch", "--store", *branch, "-o", "last"]) == 0
+    assert [path.name for path in (tmp_path / "last").iterdir() if path.name != ".git"] == [".store"]
+    assert cli.main(["site", "last", "--store", "last/.store", "-o", "site", "--today", TODAY]) == 0
+    data = json.loads((tmp_path / "site" / "data.json").read_text())
+    (cell,) = next(one["cells"] for one in data["backends"] if one["id"] == "cpu")
+    assert [one["run"] for one in cell["runs"]] == ["20260102", "20260101"]

@@ -13,6 +13,7 @@ from conformance import cli
 from conformance.errors import UsageError
 from conformance.site import registry
 from conformance.site.build import build
+from conformance.site.store.store import Store
 
 TODAY = "2026-01-10"
 
@@ -58,7 +59,10 @@ def test_a_site_that_is_made_again_without_them_has_neither_pages_nor_links(
     ("spoil", "message"),
     [
         (lambda folder: (folder / "documentation").rename(folder / "Doc s"), "'Doc s' in"),
-        (lambda folder: (folder / "documentation").rename(folder / "badges"), "not backends or badges"),
+        (
+            lambda folder: (folder / "documentation").rename(folder / "badges"),
+            "not backends or badges or data or feeds",
+        ),
         (lambda folder: (folder / "documentation" / "index.html").unlink(), "build these pages first"),
         (lambda folder: (folder / "file").touch(), "build these pages first"),
         (lambda folder: (shutil.rmtree(folder), folder.touch()), "is not a folder"),
@@ -72,5 +76,5 @@ def test_what_cannot_be_included_is_refused_and_leaves_the_site_alone(
     folder = pages(tmp_path / "pages", "documentation")
     spoil(folder)
     with pytest.raises(UsageError, match=message):
-        build(tmp_path / "results", out, registry.load(), datetime.date(2026, 1, 10), "", folder)
+        build(Store(), out, registry.load(), datetime.date(2026, 1, 10), folder)
     assert (out / "index.html").read_text() == before

@@ -1,0 +1,159 @@
+"""The site made from a store of many nights: seconds and bytes for 20 backends × 6 legs × 90 nights.
+
+Run as ``python -m benchmarks.site_store [NIGHTS]``. Every line has the results of level full in its mode, of
+which a few change each night and a share fails, differently for each backend. The goal is 60 s on 2 cores and
+200 MB.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import random
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from conformance.model.records import Row
+from conformance.plan.levels import manifest
+from conformance.site import build
+from conformance.site.columns import Build
+from conformance.site.provenance import Provenance
+from conformance.site.registry import Backend
+from conformance.site.store.line import Entry, Line
+from conformance.site.store.night import Night
+from conformance.site.store.store import Store
+from conformance.site.store.table import Change, Table
+
+BACKENDS, NIGHTS = 20, 90
+LEGS = ("eager", "lazy", "compile", "graph", "distributed", "eager")
+TODAY = datetime.date(2026, 6, 1)
+#: Share of the results that fail, and results that change from one night to the next.
+FAILING, CHANGING = 0.02, 40
+
+
+def names(mode: str) -> dict[str, tuple[str, ...]]:
+    """The cases of level full in a mode with their dtypes."""
+    cases: dict[str, list[str]] = {}
+    for name in manifest.load().demand("2.13.0", mode, "full").entries:
+        case, _, dtype = name.rpartition("@")
+        cases.setdefault(case, []).append(dtype)
+    return {case: tuple(dtypes) for case, dtypes in cases.items()}
+
+
+def failure(name: str, number: int) -> Row:
+    """A row of a result that fails."""
+    message = f"[3, {number}] is 1.0 at [0], expected 2.0 within 1e-05"
+    return {
+        "id": name,
+        "verdict": "fail",
+        "seconds": 0.0,
+        "failures": [{"kind": "value", "message": message}],
+    }
+
+
+def line(backend: Backend, mode: str, build_: Build, nights: int, chance: random.Random) -> Line:
+    """A line with that many nights."""
+    cases = names(mode)
+    table = Table({case: (dtypes, "." * len(dtypes)) for case, dtypes in cases.items()})
+    entries = []
+    keys = list(cases)
+    for number in range(nights):
+        before = table.copy() if number else Table()
+        share = chance.sample(keys, int(FAILING * len(keys)) if not number else min(CHANGING, len(keys)))
+        for case in share:
+            dtypes, letters = table.cases[case]
+            fails = "F" in letters
+            table.cases[case] = (dtypes, "." * len(dtypes) if fails else "F" + letters[1:])
+            name = f"{case}@{dtypes[0]}"
+            if fails:
+                table.details.pop(name, None)
+            else:
+                table.details[name] = failure(name, number)
+        entries.append(
+            Entry(night(backend, mode, build_, nights - number, len(cases)), Change.between(before, table))
+        )
+    return Line(backend.id, mode, entries)
+
+
+def night(backend: Backend, mode: str, build_: Build, age: int, count: int) -> Night:
+    """A night that many days ago."""
+    when = datetime.datetime.combine(TODAY, datetime.time(3), datetime.timezone.utc) - datetime.timedelta(
+        days=age
+    )
+    leg: Any = {
+        "name": f"2.13.0-{mode}",
+        "build": build_.version,
+        "torch": build_.version,
+        "mode": mode,
+        "target": {"name": backend.id, "file": "x.toml", "device": "x", "precision": "ieee"},
+        "level": "full",
+        "shard": "1/1",
+        "selection": None,
+        "samples": "default",
+        "started": when.isoformat(),
+        "workers": 2,
+        "facts": {
+            "torch": {"revision": "abc"},
+            "backend": {"module": "x", "version": f"1.{age}", "abi": "1"},
+        },
+        "digests": {"suite": "0" * 64},
+        "left_out": 0,
+        "seconds": 100.0,
+        "exit": 1,
+        "complete": True,
+        "problems": [],
+        "planned": count,
+        "totals": {"pass": count},
+        "results": [],
+    }
+    origin = Provenance("self-reported", when)
+    regressed = ("value/add@float32", "value/mul@float32")
+    return Night(
+        f"run-{age:03}", build_, leg, origin, when, "core", count - 9, count, count, "failed", regressed, 2
+    )
+
+
+def main() -> None:
+    """Print the figures."""
+    nights = int(sys.argv[1]) if len(sys.argv) > 1 else NIGHTS
+    registry = {
+        f"backend-{number:02}": Backend(f"backend-{number:02}", f"Backend {number}")
+        for number in range(BACKENDS)
+    }
+    store = Store()
+    chance = random.Random(0)
+    for backend in registry.values():
+        for leg, mode in enumerate(LEGS):
+            version = Build("2.13.0+cpu" if leg < 5 else "2.14.0.dev+cpu", "public", "1")
+            made = line(backend, mode, version, nights, chance)
+            store.lines[(backend.id, version, mode)] = made
+            store.changed.add((backend.id, version, mode))
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, output = Path(scratch) / "store", Path(scratch) / "site"
+        begin = time.perf_counter()
+        store.write(folder)
+        print(f"store written: {time.perf_counter() - begin:.1f} s, {size(folder) / 1e6:.0f} MB")
+        del store
+        begin = time.perf_counter()
+        read = Store.read(folder)
+        middle = time.perf_counter()
+        cells = build.build(read, output, registry, TODAY)
+        end = time.perf_counter()
+        results = sum(dataclasses.replace(cell.newest).planned for cell in cells)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(f"{len(cells)} cells, {nights} nights, {results:,} results shown")
+        print(f"store read: {middle - begin:.1f} s; pages: {end - middle:.1f} s; all: {end - begin:.1f} s")
+        print(f"published: {size(output) / 1e6:.0f} MB; peak memory {peak:.1f} GB")
+
+
+def size(folder: Path) -> int:
+    """Bytes of all files in a folder."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+if __name__ == "__main__":
+    main()

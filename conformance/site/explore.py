@@ -1,0 +1,221 @@
+"""The data of the site's pages on single operators, properties, areas and results: shards of every verdict.
+
+A shard holds the results of some subjects on every backend, mode and build, so that a page of one operator
+loads one file. The files are scripts that call a function: the content security policy allows scripts of the
+site and no other request, and pages work from a folder too.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from conformance.model.verdicts import Verdict
+from conformance.report import statements
+from conformance.report.families import operator_family
+from conformance.site import words
+from conformance.site.cells import Cell
+from conformance.site.registry import Backend
+from conformance.site.store.table import VERDICT_OF, Table, Verdicts, subject_of
+from conformance.subjects.areas import AREAS
+
+#: Version of the data; docs/site.md describes it.
+SCHEMA = 1
+#: Files among which subjects are dealt.
+SHARDS = 64
+
+
+@dataclasses.dataclass
+class _Shard:
+    dtypes: dict[tuple[str, ...], int] = dataclasses.field(default_factory=dict)
+    cases: dict[str, dict[Verdicts, list[int]]] = dataclasses.field(default_factory=dict)
+    history: dict[str, dict[int, list[tuple[int, str]]]] = dataclasses.field(default_factory=dict)
+    texts: dict[str, int] = dataclasses.field(default_factory=dict)
+    details: dict[str, dict[int, list[int]]] = dataclasses.field(default_factory=dict)
+    placements: dict[str, dict[str, list[int]]] = dataclasses.field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        cases = {
+            case: [
+                [self.dtypes.setdefault(dtypes, len(self.dtypes)), _short(letters), ranges(numbers)]
+                for (dtypes, letters), numbers in groups.items()
+            ]
+            for case, groups in sorted(self.cases.items())
+        }
+        return {
+            "dtypes": [list(dtypes) for dtypes in self.dtypes],
+            "cases": cases,
+            "history": dict(sorted(self.history.items())),
+            "texts": list(self.texts),
+            "details": dict(sorted(self.details.items())),
+            "placements": {
+                case: {word: ranges(numbers) for word, numbers in by_word.items()}
+                for case, by_word in sorted(self.placements.items())
+            },
+        }
+
+
+def shard_of(subject: str) -> int:
+    """The number of the file that holds a subject. The site's script computes the same."""
+    return zlib.crc32(subject.encode()) % SHARDS
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Sorted numbers as text: ``0-3,7``."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in parts)
+
+
+def write(folder: Path, registry: Mapping[str, Backend], cells: Sequence[Cell]) -> None:
+    """Write the index and the shards of all cells into a folder."""
+    shards = [_Shard() for _ in range(SHARDS)]
+    places: dict[str, _Shard] = {}
+    for number, cell in enumerate(cells):
+        _add(shards, places, number, cell)
+    folder.mkdir()
+    _script(folder / "index.js", "conformanceIndex", _index(registry, cells, places))
+    for number, shard in enumerate(shards):
+        _script(folder / f"shard-{number}.js", "conformanceShard", {"number": number, **shard.to_json()})
+
+
+def _script(file: Path, function: str, data: object) -> None:
+    file.write_text(f"{function}({json.dumps(data, separators=(',', ':'), sort_keys=False)});\n")
+
+
+def _index(registry: Mapping[str, Backend], cells: Sequence[Cell], cases: Iterable[str]) -> dict[str, Any]:
+    subjects: dict[str, str] = {}
+    properties: dict[str, dict[str, str]] = {}
+    for case in sorted(cases):
+        name, subject = case.partition("/")[0], subject_of(case)
+        subjects[subject] = operator_family(subject)
+        if name not in properties:
+            found = statements.find(name, subject)
+            properties[name] = {
+                "kind": statements.OTHER if found is None else found.kind,
+                "promise": "" if found is None else found.promise,
+            }
+    return {
+        "schema": SCHEMA,
+        "shards": SHARDS,
+        "verdicts": VERDICT_OF,
+        "unexpected": "".join(letter for letter, word in VERDICT_OF.items() if Verdict(word).unexpected),
+        "areas": {name: area.about for name, area in AREAS.items()},
+        "subjects": subjects,
+        "properties": properties,
+        "lines": [_line(registry, cell) for cell in cells],
+    }
+
+
+def _line(registry: Mapping[str, Backend], cell: Cell) -> dict[str, Any]:
+    nights = [] if cell.line is None else cell.line.nights
+    return {
+        "backend": cell.backend,
+        "name": registry[cell.backend].name if cell.backend in registry else cell.backend,
+        "mode": cell.mode,
+        "torch": cell.build.version,
+        "kind": cell.build.kind,
+        "slug": cell.build.slug,
+        "state": words.state(cell),
+        "shown": next(number for number, night in enumerate(nights) if night is cell.newest),
+        "target": str(cell.newest.leg["target"]["name"])[:60],
+        "nights": [
+            {
+                "run": night.run,
+                "day": night.when.date().isoformat(),
+                "torch": str(night.leg["torch"])[:60],
+                "backend": _backend_build(night.leg["facts"]),
+                "level": night.level,
+                "passed": night.passed,
+                "planned": night.planned,
+            }
+            for night in nights
+        ],
+    }
+
+
+def _backend_build(facts: Mapping[str, Any]) -> str:
+    backend = facts.get("backend")
+    found = backend if isinstance(backend, dict) else {}
+    return f"{found.get('module') or ''} {found.get('version') or ''}".strip()[:80]
+
+
+def _add(shards: Sequence[_Shard], places: dict[str, _Shard], number: int, cell: Cell) -> None:
+    """Add what a cell shows, and its history, to the shards."""
+    shown = Table()
+    for case, verdicts in _walk(shards, places, number, cell, shown):
+        place(shards, places, case).cases.setdefault(case, {}).setdefault(verdicts, []).append(number)
+    for name, row in sorted(shown.details.items()):
+        shard = place(shards, places, name.rpartition("@")[0])
+        texts = [f"{failure['kind']}: {failure['message']}" for failure in row.get("failures", ())]
+        texts = texts or list(row.get("notes", ()))
+        if texts:
+            numbers = [shard.texts.setdefault(text, len(shard.texts)) for text in texts[:2]]
+            shard.details.setdefault(name, {})[number] = numbers
+    for case, word in shown.placements.items():
+        shard = place(shards, places, case)
+        shard.placements.setdefault(case, {}).setdefault(str(word)[:20], []).append(number)
+
+
+def place(shards: Sequence[_Shard], places: dict[str, _Shard], case: str) -> _Shard:
+    """The shard of a case."""
+    if case not in places:
+        places[case] = shards[shard_of(subject_of(case))]
+    return places[case]
+
+
+def _walk(
+    shards: Sequence[_Shard], places: dict[str, _Shard], number: int, cell: Cell, shown: Table
+) -> Iterable[tuple[str, Verdicts]]:
+    """Walk the nights of a cell, note each change of a verdict, and return the cases that it shows."""
+    if cell.line is None:
+        return ()
+    table = Table()
+    began: dict[str, int] = collections.defaultdict(int)
+    for night, entry in enumerate(cell.line.entries):
+        for case, verdicts in entry.change.cases.items():
+            old = table.cases.get(case)
+            if old is None:
+                began[case] = night
+                if not night:
+                    continue  # the first night is no change
+            _note(place(shards, places, case), case, number, night, began, old, verdicts)
+        table.apply(entry.change)
+        if entry.night is cell.newest:
+            kept = table if entry is cell.line.entries[-1] else table.copy()
+            shown.cases, shown.details, shown.placements = kept.cases, kept.details, kept.placements
+    return shown.cases.items()
+
+
+def _note(
+    shard: _Shard,
+    case: str,
+    number: int,
+    night: int,
+    began: Mapping[str, int],
+    old: Verdicts | None,
+    new: Verdicts | None,
+) -> None:
+    before = dict(zip(*old, strict=True)) if old is not None else {}
+    after = dict(zip(*new, strict=True)) if new is not None else {}
+    for dtype in {**before, **after}:
+        was, now = before.get(dtype, ""), after.get(dtype, "")
+        if was == now:
+            continue
+        history = shard.history.setdefault(f"{case}@{dtype}", {}).setdefault(number, [])
+        if not history and was:
+            history.append((began[case], was))
+        history.append((night, now))
+
+
+def _short(letters: str) -> str:
+    return letters[0] if letters == letters[0] * len(letters) else letters

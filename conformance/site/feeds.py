@@ -1,0 +1,75 @@
+"""Atom feeds of regressions, one for each backend."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from xml.sax.saxutils import escape, quoteattr
+
+from conformance.site.cells import Cell
+from conformance.site.registry import Backend
+from conformance.site.store.night import Night
+
+#: Entries of a feed, the newest first, and results that an entry names.
+_ENTRIES, _NAMED = 50, 30
+
+
+def feed(backend: Backend, cells: Sequence[Cell], today: datetime.date) -> str:
+    """Return the feed of a backend: an entry for each night on which something regressed."""
+    found: list[tuple[Cell, Night]] = [
+        (cell, night)
+        for cell in cells
+        if cell.backend == backend.id
+        for night in cell.runs
+        if night.regressed_count
+    ]
+    found.sort(key=lambda pair: pair[1].when, reverse=True)
+    updated = found[0][1].when.isoformat() if found else f"{today}T00:00:00+00:00"
+    lines = [
+        '<?xml version="1.0" encoding="utf-8"?>',
+        '<feed xmlns="http://www.w3.org/2005/Atom">',
+        f"<title>Regressions of {_text(backend.name)}</title>",
+        f"<id>{_id(backend.id)}</id>",
+        f"<updated>{updated}</updated>",
+        "<author><name>Conformance of PyTorch backends</name></author>",
+        f'<link rel="alternate" type="text/html" href="../backends/{backend.id}.html"/>',
+        *(_entry(cell, night) for cell, night in found[:_ENTRIES]),
+        "</feed>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _entry(cell: Cell, night: Night) -> str:
+    more = night.regressed_count - min(len(night.regressed), _NAMED)
+    names = [*night.regressed[:_NAMED], *([f"and {more} more"] if more else [])]
+    title = (
+        f"{night.regressed_count} results regressed: {cell.mode} on torch {cell.build.version}, "
+        f"{night.when.date()}"
+    )
+    address = f"../backends/{cell.backend}.html#{cell.build.slug}-{cell.mode}"
+    return "\n".join(
+        (
+            "<entry>",
+            f"<title>{_text(title)}</title>",
+            f"<id>{_id(cell.backend, cell.mode, cell.build.slug, night.run)}</id>",
+            f"<updated>{night.when.isoformat()}</updated>",
+            f'<link rel="alternate" type="text/html" href={quoteattr(_clean(address))}/>',
+            f"<summary>since run {_text(night.compared_with or '')}: {_text(', '.join(names))}</summary>",
+            "</entry>",
+        )
+    )
+
+
+def _id(*parts: str) -> str:
+    return _text("tag:conformance,2026:" + ":".join(parts))
+
+
+def _clean(text: str) -> str:
+    """Text without the characters that XML 1.0 cannot hold."""
+    return "".join(
+        char for char in text if char in "\t\n" or (ord(char) >= 32 and not 0xFFFE <= ord(char) <= 0xFFFF)
+    )
+
+
+def _text(text: str) -> str:
+    return escape(_clean(text))

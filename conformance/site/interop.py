@@ -1,0 +1,76 @@
+"""The interop score of each family of operators and area of behaviours: results that pass on all backends."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Sequence
+
+from conformance.report.families import operator_family
+from conformance.site import words
+from conformance.site.cells import Cell
+from conformance.site.store.table import subject_of
+from conformance.subjects.areas import AREAS
+
+#: A verdict by which a backend keeps a promise.
+_PASS = "."
+#: Cells with one of these states say nothing about today's backend.
+_OLD = ("stale", "retired", "refused", "incomplete")
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """Results of a family or an area that pass on all of the backends that have them."""
+
+    name: str
+    about: str
+    passing: int
+    results: int
+    backends: int
+
+    @property
+    def share(self) -> float:
+        """The share of results that pass on all backends."""
+        return self.passing / self.results if self.results else 0.0
+
+
+def scores(cells: Sequence[Cell]) -> list[Score]:
+    """Return the score of each area and family; results that fewer than two backends have do not count.
+
+    A backend has a result in a mode if the newest run of its newest torch has it; it passes only if it passes
+    in each of these cells. A result that is declared unsupported does not pass.
+    """
+    passes: dict[str, dict[str, bool]] = {}
+    for cell in _newest(cells):
+        if cell.line is None:
+            continue
+        table = cell.line.table_of(cell.newest)
+        for case, (dtypes, letters) in table.cases.items():
+            for dtype, letter in zip(dtypes, letters, strict=True):
+                by_backend = passes.setdefault(f"{case}@{dtype}", {})
+                by_backend[cell.backend] = by_backend.get(cell.backend, True) and letter == _PASS
+    counts: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
+    backends: dict[str, set[str]] = collections.defaultdict(set)
+    families: dict[str, str] = {}
+    for name, by_backend in passes.items():
+        if len(by_backend) < 2:
+            continue
+        subject = subject_of(name.rpartition("@")[0])
+        family = families.setdefault(subject, operator_family(subject))
+        counts[family][0] += all(by_backend.values())
+        counts[family][1] += 1
+        backends[family].update(by_backend)
+    found = [
+        Score(family, AREAS[family].about if family in AREAS else "", passing, total, len(backends[family]))
+        for family, (passing, total) in counts.items()
+    ]
+    return sorted(found, key=lambda score: (score.share, -score.results, score.name))
+
+
+def _newest(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells of each backend and mode on its newest torch, without those that say nothing any more."""
+    newest = {}
+    for cell in cells:  # in the order of builds
+        if words.state(cell) not in _OLD:
+            newest[(cell.backend, cell.mode)] = cell
+    return list(newest.values())

@@ -1,0 +1,143 @@
+"""A line of the store: the nights of one backend in one mode on one build, in the order of their time."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from conformance.errors import UsageError
+from conformance.site.store.night import Night
+from conformance.site.store.table import Change, Table
+
+SCHEMA = 1
+#: Nights of which all are kept, and those of which one a week is kept, in days; of older ones one a month.
+ALL, WEEKLY = 30, 180
+
+
+@dataclasses.dataclass
+class Entry:
+    """A night, and what changed since the one before it; ``settled`` if it is compared with that."""
+
+    night: Night
+    change: Change
+    settled: bool = True
+
+
+@dataclasses.dataclass
+class Line:
+    """The nights of one backend, mode and build, the oldest first."""
+
+    backend: str
+    mode: str
+    entries: list[Entry] = dataclasses.field(default_factory=list)
+
+    @property
+    def nights(self) -> list[Night]:
+        """The nights, the oldest first."""
+        return [entry.night for entry in self.entries]
+
+    def tables(self) -> Iterator[tuple[Night, Table]]:
+        """Yield each night with its table, which the next step changes."""
+        table = Table()
+        for entry in self.entries:
+            table.apply(entry.change)
+            yield entry.night, table
+
+    def table_of(self, night: Night) -> Table:
+        """The table of one of the nights."""
+        table = Table()
+        for entry in self.entries:
+            table.apply(entry.change)
+            if entry.night is night:
+                return table
+        raise ValueError(f"{self.backend}, {self.mode}, has no run {night.run}")
+
+    def add(self, night: Night, table: Table) -> None:
+        """Put a night in its place in time; :meth:`settle` compares it."""
+        place = sum(entry.night.when <= night.when for entry in self.entries)
+        before = Table()
+        for entry in self.entries[:place]:
+            before.apply(entry.change)
+        if place < len(self.entries):
+            after = before.copy()
+            after.apply(self.entries[place].change)
+            self.entries[place].change = Change.between(table, after)
+        self.entries.insert(place, Entry(night, Change.between(before, table), settled=False))
+        later = (entry for entry in self.entries[place + 1 :] if entry.night.comparable(night))
+        if (following := next(later, None)) is not None:
+            following.settled = False
+
+    def settle(self) -> None:
+        """Compare each new night, and the next one after it, with the last one before that fits."""
+        ran: list[tuple[Night, Table]] = []
+        table = Table()
+        for entry in self.entries:
+            table.apply(entry.change)
+            fitting = next((one for one in reversed(ran) if entry.night.comparable(one[0])), None)
+            if not entry.settled and fitting is not None:
+                entry.night = entry.night.compared(list(table.rows()), fitting[0], list(fitting[1].rows()))
+            entry.settled = True
+            if entry.night.ran:
+                ran = [one for one in ran if not one[0].comparable(entry.night)]
+                ran.append((entry.night, table.copy()))
+
+    def thin(self, today: datetime.date) -> None:
+        """Drop nights that are old: of those over 30 days one a week is kept, over 180 days one a month.
+
+        Of each period the last night stays, with the changes of those that are dropped.
+        """
+
+        def period(entry: Entry) -> tuple[object, ...]:
+            day = entry.night.when.date()
+            age = (today - day).days
+            if age <= ALL:
+                return (entry.night.when, entry.night.run)
+            return (day.year, day.month) if age > WEEKLY else tuple(day.isocalendar())[:2]
+
+        kept = []
+        for _, group in itertools.groupby(self.entries, key=period):
+            entries = list(group)
+            change = entries[0].change
+            for entry in entries[1:]:
+                change = change.then(entry.change)
+            kept.append(Entry(entries[-1].night, change, entries[-1].settled))
+        self.entries = kept
+
+    def write(self, file: Path) -> None:
+        """Write the line, a night on each line of the file; unchanged nights keep their bytes."""
+        head = {"schema": SCHEMA, "backend": self.backend, "mode": self.mode}
+        lines = [json.dumps(head, sort_keys=True)]
+        lines += [
+            json.dumps(
+                {"night": entry.night.to_json(), "change": entry.change.to_json()},
+                sort_keys=True,
+                separators=(",", ":"),
+            )
+            for entry in self.entries
+        ]
+        scratch = file.with_name(f"{file.name}.part")
+        scratch.write_text("\n".join(lines) + "\n")
+        scratch.replace(file)
+
+    @staticmethod
+    def read(file: Path) -> Line:
+        """Read a line; UsageError if the file is not one."""
+        try:
+            head, *lines = file.read_text().splitlines()
+            words = json.loads(head)
+            if words["schema"] != SCHEMA:
+                raise ValueError(f"its schema is {words['schema']!r}; this version reads {SCHEMA}")
+            entries = [
+                Entry(Night.from_json(data["night"]), Change.from_json(data["change"]))
+                for data in map(json.loads, lines)
+            ]
+            return Line(str(words["backend"]), str(words["mode"]), entries)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            why = str(error) if type(error) is ValueError else repr(error)[:200]
+            raise UsageError(
+                f"{file} is no line of the store ({why}); make the store anew from the results"
+            ) from None

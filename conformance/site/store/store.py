@@ -1,0 +1,178 @@
+"""The whole store: lines, schedules and refusals, folded from the folder of results a run at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from conformance.errors import UsageError
+from conformance.site import submissions, tables
+from conformance.site.columns import Build
+from conformance.site.registry import Backend
+from conformance.site.store.line import SCHEMA, Line
+from conformance.site.store.night import Night
+from conformance.site.store.table import Table
+from conformance.site.submissions import Refused
+from conformance.site.tables import Place, Schedule
+
+#: The file that marks a folder as a store, and holds what belongs to no line.
+MARK = "store.json"
+_SCHEDULES = "schedules.jsonl"
+#: Days for which schedules and refusals are kept.
+_KEPT = 180
+
+#: Backend, build and mode.
+Key = tuple[str, Build, str]
+
+
+@dataclasses.dataclass
+class Store:
+    """All lines by backend, build and mode. ``seen`` are the runs that were folded, as ``BACKEND/RUN``."""
+
+    lines: dict[Key, Line] = dataclasses.field(default_factory=dict)
+    schedules: list[Schedule] = dataclasses.field(default_factory=list)
+    refused: list[Refused] = dataclasses.field(default_factory=list)
+    seen: set[str] = dataclasses.field(default_factory=set)
+    #: Lines that differ from their files.
+    changed: set[Key] = dataclasses.field(default_factory=set)
+
+    def fold(
+        self, folder: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str = ""
+    ) -> int:
+        """Add the runs of a folder of results that are not in the store yet; return their number.
+
+        UsageError if there is no such folder. A run that is not shown is refused, and not read again.
+        """
+        new = set()
+        refused: list[Refused] = []
+        for legs in submissions.read(folder, registry, today, refused, ours, self.seen):
+            place = submissions.place_of(legs[0].folder)
+            try:
+                nights = [(Night.of(leg), Table.of(leg.leg["results"])) for leg in legs]
+            except Exception as error:  # one submission never keeps the others from being shown
+                refused.append(Refused(place, f"it cannot be summed up ({type(error).__name__})"))
+                continue
+            for night, table in nights:
+                key = (legs[0].backend.id, night.build, night.mode)
+                self.lines.setdefault(key, Line(key[0], key[2])).add(night, table)
+                self.changed.add(key)
+            new.add(place)
+        for key in self.changed:
+            self.lines[key].settle()
+        schedules, unread = tables.read(folder, registry, today, ours, self.seen)
+        self.schedules += schedules
+        refused = [one for one in (*refused, *unread) if one not in self.refused]
+        self.refused += refused
+        new |= {one.place for one in refused if "/" in one.place}
+        self.seen |= new
+        return len(new)
+
+    def thin(self, today: datetime.date) -> None:
+        """Drop what is old: nights as :meth:`Line.thin` says, schedules and runs that are gone after half a
+        year.
+        """
+        for key, line in self.lines.items():
+            before = len(line.entries)
+            line.thin(today)
+            if len(line.entries) != before:
+                self.changed.add(key)
+        oldest = datetime.datetime.combine(today, datetime.time(), datetime.timezone.utc)
+        oldest -= datetime.timedelta(days=_KEPT)
+        self.schedules = [one for one in self.schedules if one.received >= oldest]
+
+    def missing(self) -> dict[Place, list[datetime.datetime]]:
+        """The nights on which a cell was scheduled and left nothing that is shown."""
+        shown = {
+            (backend, night.run, build, mode)
+            for (backend, build, mode), line in self.lines.items()
+            for night in line.nights
+        }
+        return tables.missing(self.schedules, shown)
+
+    def write(self, folder: Path) -> None:
+        """Write what has changed into the store's folder.
+
+        UsageError if the folder is something else, or cannot be written.
+        """
+        check(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for key in sorted(self.changed, key=str):
+                file = folder / _file(key)
+                file.parent.mkdir(exist_ok=True)
+                self.lines[key].write(file)
+            lines = [
+                json.dumps({"backend": one.backend, **one.to_json()}, sort_keys=True)
+                for one in sorted(self.schedules, key=lambda one: (one.received, one.backend, one.run))
+            ]
+            (folder / _SCHEDULES).write_text("".join(f"{line}\n" for line in lines))
+            head = {
+                "schema": SCHEMA,
+                "seen": sorted(self.seen),
+                "refused": [dataclasses.asdict(one) for one in self.refused],
+            }
+            (folder / MARK).write_text(json.dumps(head, indent=0, sort_keys=True) + "\n")
+        except OSError as error:
+            raise UsageError(
+                f"the store {folder} cannot be written ({error.strerror}); name another folder"
+            ) from None
+        self.changed.clear()
+
+    @staticmethod
+    def read(folder: Path) -> Store:
+        """Read a store; one that does not exist yet is empty. UsageError if the folder is something else."""
+        check(folder)
+        if not (folder / MARK).exists():
+            return Store()
+        store = Store()
+        try:
+            head = json.loads((folder / MARK).read_text())
+            if head["schema"] != SCHEMA:
+                raise ValueError(f"its schema is {head['schema']!r}; this version reads {SCHEMA}")
+            store.seen = set(map(str, head["seen"]))
+            store.refused = [Refused(str(one["place"]), str(one["why"])) for one in head["refused"]]
+            for text in (folder / _SCHEDULES).read_text().splitlines():
+                data = json.loads(text)
+                store.schedules.append(Schedule.from_json(str(data["backend"]), data))
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise UsageError(
+                f"{folder} is no store that can be read ({error}); make it anew from the results"
+            ) from None
+        for file in sorted(folder.glob("*/*.jsonl")):
+            line = Line.read(file)
+            if line.entries:
+                store.lines[(line.backend, line.nights[-1].build, line.mode)] = line
+        return store
+
+
+def check(folder: Path) -> None:
+    """Raise UsageError for a place that is there, and is neither an empty folder nor a store."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UsageError(f"{folder} is not a folder; name another one for the store")
+    if folder.exists() and any(folder.iterdir()) and not (folder / MARK).is_file():
+        raise UsageError(f"{folder} is neither empty nor a store; name another folder")
+
+
+def rebuild(folder: Path) -> None:
+    """Empty the folder of a store, so that it is made anew. UsageError if it is something else."""
+    check(folder)
+    if (folder / MARK).is_file():
+        shutil.rmtree(folder)
+
+
+def _file(key: Key) -> str:
+    backend, build, mode = key
+    # Two builds may have one slug.
+    digest = hashlib.sha256(repr(key).encode()).hexdigest()[:8]
+    return f"{backend}/{re.sub('[^a-z0-9-]+', '-', mode)[:40]}@{build.slug}-{digest}.jsonl"
+
+
+def keys(store: Store) -> Iterator[Key]:
+    """The lines in a fixed order."""
+    return iter(sorted(store.lines, key=lambda key: (key[0], key[2], key[1].slug)))

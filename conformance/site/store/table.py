@@ -1,0 +1,166 @@
+"""The verdicts of one night as a table, and the change from one table to the next."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from conformance.model.records import FailureRow, Row
+from conformance.model.verdicts import Verdict
+from conformance.report.compact import LETTERS
+from conformance.results import privacy
+
+#: Letters of verdicts, as in the report.
+LETTER_OF = {verdict.value: letter for verdict, letter in LETTERS.items()}
+VERDICT_OF = {letter: verdict for verdict, letter in LETTER_OF.items()}
+#: Failures, characters of a message, and failed samples that are kept of a result.
+_FAILURES, _MESSAGE, _SAMPLES = 3, 300, 50
+#: Characters of a result's id; the suite gives no longer name.
+_ID = 240
+
+#: Dtypes of a case and a letter for each.
+Verdicts = tuple[tuple[str, ...], str]
+
+
+@dataclasses.dataclass
+class Table:
+    """Verdicts by case, what results that are no pass say by id, and placements by case."""
+
+    cases: dict[str, Verdicts] = dataclasses.field(default_factory=dict)
+    details: dict[str, Row] = dataclasses.field(default_factory=dict)
+    placements: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @staticmethod
+    def of(rows: Sequence[Row]) -> Table:
+        """Make the table of a leg's results; private paths and long texts are cut."""
+        table = Table()
+        found: dict[str, tuple[list[str], list[str]]] = {}
+        for row in rows:
+            if len(row["id"]) > _ID:
+                continue
+            case, _, dtype = row["id"].rpartition("@")
+            dtypes, letters = found.setdefault(case, ([], []))
+            dtypes.append(dtype)
+            letters.append(LETTER_OF[row["verdict"]])
+            if row["verdict"] != Verdict.PASS.value:
+                table.details[row["id"]] = _kept(row)
+            if "placement" in row:
+                table.placements[case] = row["placement"]
+        table.cases = {case: (tuple(dtypes), "".join(letters)) for case, (dtypes, letters) in found.items()}
+        return table
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the results again, as far as they are kept."""
+        for case, (dtypes, letters) in self.cases.items():
+            for dtype, letter in zip(dtypes, letters, strict=True):
+                name = f"{case}@{dtype}"
+                passed: Row = {"id": name, "verdict": VERDICT_OF[letter], "seconds": 0.0}
+                yield self.details.get(name, passed)
+
+    def apply(self, change: Change) -> None:
+        """Make this table that of the next night."""
+        _apply(self.cases, change.cases)
+        _apply(self.details, change.details)
+        _apply(self.placements, change.placements)
+
+    def copy(self) -> Table:
+        """Return a table that later changes leave alone."""
+        return Table(dict(self.cases), dict(self.details), dict(self.placements))
+
+
+@dataclasses.dataclass
+class Change:
+    """The values of a table that differ from those of the night before; None for what is gone."""
+
+    cases: dict[str, Verdicts | None] = dataclasses.field(default_factory=dict)
+    details: dict[str, Row | None] = dataclasses.field(default_factory=dict)
+    placements: dict[str, str | None] = dataclasses.field(default_factory=dict)
+
+    @staticmethod
+    def between(old: Table, new: Table) -> Change:
+        """Return the change that makes ``new`` of ``old``."""
+        return Change(
+            _between(old.cases, new.cases),
+            _between(old.details, new.details),
+            _between(old.placements, new.placements),
+        )
+
+    def then(self, later: Change) -> Change:
+        """Return both changes as one."""
+        return Change(
+            {**self.cases, **later.cases},
+            {**self.details, **later.details},
+            {**self.placements, **later.placements},
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """A compact object: lists of dtypes are shared among cases."""
+        lists: dict[tuple[str, ...], int] = {}
+        cases: dict[str, Any] = {}
+        for case, verdicts in self.cases.items():
+            if verdicts is None:
+                cases[case] = None
+                continue
+            dtypes, letters = verdicts
+            same = letters == letters[0] * len(letters)
+            cases[case] = [lists.setdefault(dtypes, len(lists)), letters[0] if same else letters]
+        return {
+            "dtypes": [list(dtypes) for dtypes in lists],
+            "cases": cases,
+            "details": self.details,
+            "placements": self.placements,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Change:
+        """The inverse of :meth:`to_json`."""
+        lists = [tuple(dtypes) for dtypes in data["dtypes"]]
+        cases: dict[str, Verdicts | None] = {}
+        for case, entry in data["cases"].items():
+            if entry is None:
+                cases[case] = None
+                continue
+            dtypes = lists[entry[0]]
+            cases[case] = (dtypes, entry[1] * len(dtypes) if len(entry[1]) == 1 else entry[1])
+        return Change(cases, dict(data["details"]), dict(data["placements"]))
+
+
+def _between(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    changed = {key: value for key, value in new.items() if old.get(key) != value}
+    return changed | {key: None for key in old if key not in new}
+
+
+def _apply(values: dict[str, Any], changed: Mapping[str, Any]) -> None:
+    for key, value in changed.items():
+        if value is None:
+            values.pop(key, None)
+        else:
+            values[key] = value
+
+
+def _kept(row: Row) -> Row:
+    """The part of a result that is kept: enough to tell one failure from another."""
+    kept: Row = {"id": row["id"], "verdict": row["verdict"], "seconds": 0.0}
+    failures: list[FailureRow] = [
+        {"kind": failure["kind"][:20], "message": privacy.text(failure["message"][:_MESSAGE])}
+        for failure in row.get("failures", ())[:_FAILURES]
+    ]
+    if failures:
+        kept["failures"] = failures
+    elif row.get("notes"):
+        kept["notes"] = [privacy.text(row["notes"][-1][:_MESSAGE])]
+    if samples := row.get("failed_samples", [])[:_SAMPLES]:
+        kept["failed_samples"] = samples
+    if "pattern" in row:
+        kept["pattern"] = row["pattern"]
+    if row.get("intermittent"):
+        kept["intermittent"] = True
+    if kinds := sorted({kind for attempt in row.get("attempts", ()) for kind in attempt.get("kinds", ())}):
+        kept["attempts"] = [{"verdict": row["verdict"], "attempt": 1, "seconds": 0.0, "kinds": kinds}]
+    return kept
+
+
+def subject_of(case: str) -> str:
+    """The subject of a case."""
+    return case.partition("/")[2]

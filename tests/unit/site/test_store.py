@@ -1,0 +1,186 @@
+"""The store of the site: nights as changes, in whatever order they arrive, thinned and made anew."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance import cli
+from conformance.site.store.line import Line
+from conformance.site.store.store import Store
+from conformance.site.store.table import Change, Table
+from tests.support.site_runs import TODAY, failing, made, night, table
+from tests.unit.site.conftest import Put
+
+
+def command(*words: object) -> int:
+    return cli.main(["site", *map(str, words), "--today", TODAY, "--our-repository", "o/suite"])
+
+
+def day(number: int, *failing_places: int) -> dict[str, Any]:
+    """A leg of a day of January 2026, in which some rows failed."""
+    found = made(started=f"2026-01-{number:02}T03:00:00+00:00")
+    return failing(found, *failing_places) if failing_places else found
+
+
+def line_of(store: Path) -> Line:
+    (line,) = Store.read(store).lines.values()
+    return line
+
+
+def test_a_store_and_the_results_give_the_same_site(put: Put, tmp_path: Path) -> None:
+    put("cpu", "r1", day(1), made(mode="compile"))
+    put("cpu", "r2", day(3, 0, 1), provenance=night(3), table=table(made(), missing=("graph",)))
+    results = put("cpu", "r3", day(4, 1, 2))
+    assert command(results, "-o", tmp_path / "direct") == 0
+    assert command(results, "--store", tmp_path / "store", "-o", tmp_path / "both") == 0
+    assert command("--store", tmp_path / "store", "-o", tmp_path / "stored") == 0
+    pages = [
+        path.relative_to(tmp_path / "direct") for path in (tmp_path / "direct").rglob("*") if path.is_file()
+    ]
+    assert len(pages) > 70
+    for page in pages:
+        contents = {(tmp_path / site / page).read_bytes() for site in ("direct", "both", "stored")}
+        assert len(contents) == 1, page
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3, 4), (4, 3, 2, 1), (2, 4, 1, 3)])
+def test_nights_may_arrive_in_any_order(put: Put, tmp_path: Path, order: tuple[int, ...]) -> None:
+    legs = {1: day(1), 2: day(2, 0), 3: day(3, 0, 1), 4: day(4, 1)}
+    for number in order:
+        results = put("cpu", f"r{number}", legs[number])
+        assert command(results, "--store", tmp_path / "store") == 0
+    line = line_of(tmp_path / "store")
+    assert [one.run for one in line.nights] == ["r1", "r2", "r3", "r4"]
+    assert [one.compared_with for one in line.nights] == [None, "r1", "r2", "r3"]
+    assert [one.regressed_count for one in line.nights] == [0, 1, 1, 0]
+    for number, (_, kept) in enumerate(line.tables(), 1):
+        whole = Table.of(legs[number]["results"])
+        assert (kept.cases, kept.details) == (whole.cases, whole.details)
+
+
+def test_only_changes_are_kept(put: Put, tmp_path: Path) -> None:
+    for number in range(1, 9):
+        results = put("cpu", f"r{number}", day(number, *([3] if number == 5 else [])))
+        assert command(results, "--store", tmp_path / "store") == 0
+    entries = line_of(tmp_path / "store").entries
+    counts = [len(entry.change.cases) for entry in entries]
+    assert counts[0] > 50 and counts[1:] == [0, 0, 0, 1, 1, 0, 0]
+
+
+def test_earlier_nights_keep_their_bytes(put: Put, tmp_path: Path) -> None:
+    results = put("cpu", "r1", day(1))
+    command(results, "--store", tmp_path / "store")
+    (file,) = (tmp_path / "store" / "cpu").glob("*.jsonl")
+    before = file.read_bytes()
+    put("cpu", "r2", day(2, 0))
+    command(results, "--store", tmp_path / "store")
+    assert file.read_bytes().startswith(before)
+
+
+def test_a_run_is_folded_once_and_may_leave_the_results(put: Put, tmp_path: Path, capsys: Any) -> None:
+    results = put("cpu", "r1", day(1))
+    command(results, "--store", tmp_path / "store")
+    command(results, "--store", tmp_path / "store")
+    assert "0 runs added, 1 lines" in capsys.readouterr().out
+    (results / "cpu" / "r1" / "results.json").unlink()
+    (results / "cpu" / "r1").rmdir()
+    assert command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 0
+    data = json.loads((tmp_path / "site" / "data.json").read_text())
+    assert [len(one["cells"]) for one in data["backends"] if one["id"] == "cpu"] == [1]
+
+
+def test_a_refused_run_is_named_each_time_and_fails_once(put: Put, tmp_path: Path, capsys: Any) -> None:
+    results = put("cpu", "r1", made(device="npu"))
+    assert command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 1
+    assert command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 0
+    assert "cpu/r1" in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_a_store_is_made_anew_from_the_results(put: Put, tmp_path: Path) -> None:
+    results = put("cpu", "r1", day(1))
+    put("cpu", "r2", day(2, 0))
+    command(results, "--store", tmp_path / "store")
+    files = sorted((tmp_path / "store").rglob("*.json*"))
+    before = [file.read_bytes() for file in files]
+    (tmp_path / "store" / "cpu").joinpath("lost@x.jsonl").write_text("{")
+    assert command(results, "--store", tmp_path / "store", "-o", tmp_path / "site") == 2, "a broken line"
+    assert command(results, "--store", tmp_path / "store", "--rebuild") == 0
+    assert sorted((tmp_path / "store").rglob("*.json*")) == files
+    assert [file.read_bytes() for file in files] == before
+
+
+def test_older_nights_are_thinned_and_nothing_is_lost_of_the_last_one(put: Put, tmp_path: Path) -> None:
+    today = datetime.date(2026, 1, 10)
+    whole = Store()
+    from conformance.site import registry
+
+    days = [today - datetime.timedelta(days=number) for number in range(0, 400, 5)]
+    for number, when in enumerate(days):
+        leg = made(started=f"{when}T03:00:00+00:00")
+        results = put("cpu", f"r{when}", failing(leg, number % 7))
+    whole.fold(results, registry.load(), today)
+    (line,) = whole.lines.values()
+    before = {one.run: table.copy() for one, table in line.tables()}
+    whole.thin(today)
+    ages = [(today - one.when.date()).days for one in line.nights]
+    assert sorted(ages)[:7] == [0, 5, 10, 15, 20, 25, 30], "all of the last thirty days"
+    weeks = [
+        one.when.date().isocalendar()[:2] for one in line.nights if 30 < (today - one.when.date()).days <= 180
+    ]
+    months = [(one.when.year, one.when.month) for one in line.nights if (today - one.when.date()).days > 180]
+    assert len(set(weeks)) == len(weeks) > 15 and len(set(months)) == len(months) >= 7
+    for one, kept in line.tables():
+        assert kept == before[one.run]
+    again = len(line.entries)
+    whole.thin(today)
+    assert len(line.entries) == again
+
+
+def test_changes_are_what_differs() -> None:
+    old = Table({"p/a": (("d",), "."), "p/b": (("d", "e"), ".F")}, {}, {"placement/a": "native"})
+    new = Table({"p/b": (("d", "e"), ".."), "p/c": (("d",), "u")}, {}, {"placement/a": "fallback"})
+    change = Change.from_json(json.loads(json.dumps(Change.between(old, new).to_json())))
+    assert change.cases == {"p/a": None, "p/b": (("d", "e"), ".."), "p/c": (("d",), "u")}
+    kept = old.copy()
+    kept.apply(change)
+    assert kept == new
+    third = Table({"p/a": (("d",), "F")})
+    both = Change.between(old, new).then(Change.between(new, third))
+    kept = old.copy()
+    kept.apply(both)
+    assert kept == third
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "3\n", '{"schema": 9}\n', '{"schema": 1, "backend": "cpu", "mode": "x"}\n{}\n']
+)
+def test_a_line_that_is_none_is_one_sentence(put: Put, tmp_path: Path, content: str, capsys: Any) -> None:
+    command(put("cpu", "r1", day(1)), "--store", tmp_path / "store")
+    (file,) = (tmp_path / "store" / "cpu").glob("*.jsonl")
+    file.write_text(content)
+    assert command("--store", tmp_path / "store", "-o", tmp_path / "site") == 2
+    error = capsys.readouterr().err
+    assert "is no line of the store" in error and error.count("\n") == 1
+
+
+def test_a_folder_that_is_no_store_stays(put: Put, tmp_path: Path) -> None:
+    results = put("cpu", "r1", day(1))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("precious")
+    for words in ([], ["--rebuild"]):
+        assert command(results, "--store", tmp_path / "mine", *words) == 2
+    assert (tmp_path / "mine" / "file").read_text() == "precious"
+    assert command(results, "--store", results / "store") == 2
+
+
+@pytest.mark.parametrize("words", [[], ["--store", "x", "--rebuild"], ["results", "--rebuild", "-o", "y"]])
+def test_arguments_that_do_not_fit_are_one_sentence(
+    words: list[str], tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command(*words) == 2
