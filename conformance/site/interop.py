@@ -29,6 +29,11 @@ class Score:
     backends: int
 
     @property
+    def query(self) -> str:
+        """The query for its results."""
+        return f'family:"{self.name}"' if " " in self.name else f"family:{self.name}"
+
+    @property
     def share(self) -> float:
         """The share of results that pass on all backends."""
         return self.passing / self.results if self.results else 0.0

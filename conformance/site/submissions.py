@@ -25,6 +25,8 @@ LARGEST = 96 << 20
 MOST = 500
 #: Legs of a vendor's results file, and builds of torch among them: each is a column.
 LEGS, BUILDS = 40, 8
+#: Results of a vendor's leg: more than twice those of level full.
+RESULTS = 150_000
 #: Patterns that the legs of a file declare unsupported, in all, and of each its length and its stars: they
 #: are matched against every result.
 PATTERNS, LENGTH, STARS = 400, 200, 8
@@ -157,6 +159,11 @@ def _check_size(legs: Sequence[Leg]) -> None:
     builds = {Build.of(leg) for leg in legs}
     if len(builds) > BUILDS:
         raise UsageError(f"it is of {len(builds)} builds of torch; at most {BUILDS} are shown of one file")
+    for leg in legs:
+        if len(leg["results"]) > RESULTS:
+            raise UsageError(
+                f"leg {leg['mode']} has {len(leg['results'])} results; at most {RESULTS} are read"
+            )
     patterns = {pattern for leg in legs for pattern in _declared(leg)}
     if len(patterns) > PATTERNS:
         raise UsageError(f"it declares {len(patterns)} patterns unsupported; at most {PATTERNS} are read")

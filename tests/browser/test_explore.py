@@ -1,0 +1,218 @@
+"""The site's pages of operators, properties, results, queries and differences, in a headless Chromium."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from conformance import cli
+from conformance.results import document
+from tests.browser import chromium
+from tests.support.site_runs import TODAY, failing, made
+
+pytest.importorskip("selenium", reason="selenium is not installed; run nox -s browser")
+
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+HOSTILE = "</td><script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
+OURS = {"device": "hpu", "simulated": True}
+Open = Callable[[str], Any]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site of three backends: one is green, one regressed on its third night, one is new and fails."""
+    folder = tmp_path_factory.mktemp("site")
+    runs: dict[tuple[str, str], list[dict[str, Any]]] = {("cpu", "r1"): [made(), made(mode="compile")]}
+    for night in range(5, 10):
+        leg = made(started=f"2026-01-0{night}T00:00:00+00:00", **OURS)
+        runs[("hpu-reference", f"night-{night}")] = [failing(leg, 0, message=HOSTILE) if night > 7 else leg]
+    runs[("torch-npu", "first")] = [failing(made(device="npu"), *range(1, 30))]
+    for (backend, run), legs in runs.items():
+        place = folder / "results" / backend / run
+        place.mkdir(parents=True)
+        document.write(place / "results.json", document.document(legs))
+    assert cli.main(["site", str(folder / "results"), "-o", str(folder / "out"), "--today", TODAY]) == 0
+    return folder / "out"
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    handler = functools.partial(Quiet, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+@pytest.fixture
+def show(browser: Any, address: str) -> Iterator[Open]:
+    """Opens a view; afterwards no error, no request elsewhere, and no script of a results file ran."""
+    browser.get_log("performance")
+
+    def one(view: str) -> Any:
+        browser.get("about:blank")
+        browser.get(f"{address}/explore.html{view}")
+        WebDriverWait(browser, 20).until(
+            lambda page: page.find_element(By.ID, "view").text or page.find_element(By.ID, "mistake").text
+        )
+        assert browser.title == "Explore the results"
+        return browser
+
+    yield one
+    assert browser.get_log("browser") == []
+    requested = [
+        entry["message"].partition('"url":"')[2].partition('"')[0]
+        for entry in browser.get_log("performance")
+        if "Network.requestWillBeSent" in entry["message"]
+    ]
+    assert requested and all(url.startswith((address, "about:")) for url in requested if url), requested
+    browser.set_window_size(1200, 900)
+    chromium.dark(browser, False)
+
+
+def result_that_regressed(folder: Path) -> str:
+    feed = (folder / "feeds" / "hpu-reference.xml").read_text()
+    return feed.partition("since run night-7: ")[2].partition("<")[0]
+
+
+def view(page: Any) -> str:
+    found: str = page.find_element(By.ID, "view").text
+    return found
+
+
+VIEWS = {
+    "start": "",
+    "operator": "#op=add",
+    "property": "#property=value",
+    "query": "#q=verdict%3Aunexpected",
+    "mistake": "#q=verdict%3Afial",
+    "difference": "#diff=",
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", VIEWS)
+def test_it_is_accessible(show: Open, name: str, scheme: str) -> None:
+    page = show(VIEWS[name])
+    chromium.dark(page, scheme == "dark")
+    chromium.shot(page, f"explore-{name}-{scheme}")
+    assert chromium.violations(page) == []
+
+
+def test_the_score_of_an_area_leads_to_its_results(browser: Any, address: str) -> None:
+    browser.get(f"{address}/interop.html")
+    rows = {
+        row.find_element(By.TAG_NAME, "th").text: row.text
+        for row in browser.find_elements(By.CSS_SELECTOR, "tbody tr")
+    }
+    assert "0 of 1 0 %" in rows["add"], "it fails on one of three backends"
+    browser.find_element(By.LINK_TEXT, "add").click()
+    WebDriverWait(browser, 10).until(lambda page: view(page).startswith("4 results of 2 names match"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["index.html", "interop.html", "backends/hpu-reference.html"])
+def test_the_other_pages_are_accessible(browser: Any, address: str, name: str, scheme: str) -> None:
+    browser.get(f"{address}/{name}")
+    chromium.dark(browser, scheme == "dark")
+    chromium.shot(browser, f"site-{name.rpartition('/')[2].removesuffix('.html')}-{scheme}")
+    assert chromium.violations(browser) == []
+    chromium.dark(browser, False)
+
+
+def test_the_page_of_a_result_says_since_when_it_fails_and_what_it_says(show: Open, folder: Path) -> None:
+    page = show(f"#result={quote(result_that_regressed(folder), safe='')}")
+    rows = [row.text for row in page.find_elements(By.CSS_SELECTOR, "#view tbody tr")]
+    (failing_row,) = [row for row in rows if row.startswith("Reference HPU")]
+    assert "fail 2026-01-08" in failing_row and "3 × pass" in failing_row and "2 × fail" in failing_row
+    assert "document.title" in failing_row, "the message, as text"
+    assert "fails on hpu-reference only" in view(page)
+    assert chromium.violations(page) == []
+    chromium.shot(page, "explore-result-light")
+
+
+def test_numerators_and_denominators_of_an_operator(show: Open) -> None:
+    page = show("#op=add")
+    sums = page.find_element(By.CSS_SELECTOR, "#view tbody tr").text
+    assert "1 of 1 pass" in sums and "0 of 1 pass" in sums
+    page.find_element(By.CSS_SELECTOR, "#view tbody td a").click()
+    WebDriverWait(page, 10).until(lambda shown: "#result=" in shown.current_url)
+
+
+def test_a_query_finds_results_of_all_backends(show: Open) -> None:
+    page = show("#q=" + quote("verdict:fail backend:torch-npu"))
+    assert view(page).startswith("29 results of 29 names match")
+    field = page.find_element(By.ID, "query")
+    assert field.get_attribute("value") == "verdict:fail backend:torch-npu"
+    field.clear()
+    field.send_keys("verdict:fail backend:hpu-reference message:title", Keys.ENTER)
+    WebDriverWait(page, 10).until(lambda shown: view(shown).startswith("1 results of 1 names match"))
+
+
+@pytest.mark.parametrize(
+    "query", ["op:add", "op:ADD verdict:pass", "op:add,mul", "op:add or op:mul", "-op:add"]
+)
+def test_a_query_loads_the_data_that_it_needs(show: Open, query: str) -> None:
+    page = show("#q=" + quote(query))
+    few = view(page)
+    page.execute_script("needed = everything")
+    page.execute_script("draw()")
+    WebDriverWait(page, 20).until(lambda shown: shown.execute_script("return shards.size") == 64)
+    assert view(page) == few and "0 results" not in few.splitlines()[0].split(" of ")[0].split()
+
+
+def test_a_mistake_is_pointed_at(show: Open) -> None:
+    page = show("#q=verdict%3Afial")
+    assert page.find_element(By.ID, "mistake").text.startswith("the query has the unknown verdict 'fial'")
+
+
+@pytest.mark.parametrize(
+    "words", ["#op=nothing", "#property=nothing", "#result=nothing", "#result=a/b@c", "#diff=a..b"]
+)
+def test_an_address_of_nothing_says_so(show: Open, words: str) -> None:
+    page = show(words)
+    said = view(page) + page.find_element(By.ID, "mistake").text
+    assert "No backend has a result" in said or "there is no run" in said
+
+
+def test_two_runs_are_compared_by_address(show: Open, folder: Path) -> None:
+    page = show("#diff=")
+    for name, run in (("old", "2026-01-07"), ("new", "2026-01-08")):
+        choice = Select(page.find_element(By.ID, name))
+        (option,) = [one.text for one in choice.options if "Reference HPU" in one.text and run in one.text]
+        choice.select_by_visible_text(option)
+    page.find_element(By.ID, "compare").click()
+    WebDriverWait(page, 10).until(lambda shown: "1 results differ" in view(shown))
+    assert f"{result_that_regressed(folder)} pass fail" in view(page)
+    again = show("#" + page.current_url.partition("#")[2])
+    assert f"{result_that_regressed(folder)} pass fail" in view(again)
+
+
+def test_it_works_from_a_folder(browser: Any, folder: Path) -> None:
+    browser.get(f"{(folder / 'explore.html').as_uri()}#op=add")
+    WebDriverWait(browser, 10).until(lambda page: "1 of 1 pass" in view(page))
+
+
+def test_on_a_narrow_screen_nothing_sticks_out(show: Open) -> None:
+    for words in VIEWS.values():
+        page = show(words)
+        page.set_window_size(500, 800)
+        wide, screen = page.execute_script(
+            "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+        )
+        assert wide <= screen, words
