@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,7 @@ from conformance.target import file as target_file
 
 if TYPE_CHECKING:
     from conformance.doctor.facts import Fact
+    from conformance.target.file import TargetFile
 
 #: Next steps that are shown at a time.
 STEPS = 12
@@ -31,6 +34,11 @@ def add(commands: Any) -> None:
         "--level", default="bringup", metavar="L", help="level whose operators are tried (default: bringup)"
     )
     parser.add_argument("--all", action="store_true", help="show long lists in full")
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="look again whenever a file of the backend or the target file changes, and show what changed",
+    )
     common.extra(parser)
     parser.set_defaults(execute=execute)
 
@@ -41,12 +49,14 @@ def execute(arguments: argparse.Namespace) -> int:
     file = target_file.load(arguments.target)
     mode = arguments.mode or file.default_mode
     file.check_mode(mode)
+    if arguments.watch:
+        return _watch(arguments, file, mode)
     os.environ.update(file.variables(mode))
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
     import torch
 
-    from conformance.doctor import facts, prerequisites, promises
+    from conformance.doctor import facts, prerequisites, promises, stakes
     from conformance.expectations import declarations
     from conformance.plan import plan
     from conformance.subjects import catalogue
@@ -70,13 +80,49 @@ def execute(arguments: argparse.Namespace) -> int:
         if group:
             print(f"\n{title}")
             _table(group, limit)
-    missing = [fact for group in groups.values() for fact in group if fact.ok is False]
+    missing = [
+        stakes.with_stakes(fact, target, arguments.level)
+        for group in groups.values()
+        for fact in group
+        if fact.ok is False
+    ]
     print()
     if missing:
         _steps(missing, arguments)
     total = sum(map(len, groups.values()))
     print(f"{len(missing)} of {total} are missing" if missing else "nothing is missing")
     return 1 if missing else 0
+
+
+def _watch(arguments: argparse.Namespace, file: TargetFile, mode: str) -> int:
+    """Run the doctor in a process of its own now and after each change; exit code of the last one."""
+    from conformance.doctor import watch
+
+    watched = watch.places(file.target(mode).module, file.path)
+    command = [sys.executable, "-m", "conformance", "doctor", "--target", str(file.path), "--mode", mode]
+    command += ["--level", arguments.level, *(["--all"] if arguments.all else [])]
+    for module in arguments.extra:
+        command += ["--extra", module]
+    changed = watch.changes(watched)
+    code, before = _once(command)
+    print("\n".join(before), flush=True)
+    try:
+        while True:
+            print("\nwatching; stop with Ctrl-C", flush=True)
+            paths = next(changed)
+            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+            print(f"{paths[0].name}{more} changed", flush=True)
+            code, now = _once(command)
+            print("\n".join(watch.difference(before, now)), flush=True)
+            before = now
+    except KeyboardInterrupt:
+        return code
+
+
+def _once(command: Sequence[str]) -> tuple[int, list[str]]:
+    """Exit code and lines of the doctor; its errors are lines too."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.returncode, done.stdout.splitlines()
 
 
 UNTESTED = (
@@ -133,10 +179,15 @@ def _table(facts_of_group: Sequence[Fact], limit: int) -> None:
 
 
 def _steps(missing: Sequence[Fact], arguments: argparse.Namespace) -> None:
-    steps = list(dict.fromkeys(fact.step for fact in missing if fact.step))
+    steps: dict[str, str] = {}
+    for fact in missing:
+        if fact.step:
+            steps[fact.step] = steps.get(fact.step) or fact.stakes
     print("Next")
-    for number, step in enumerate(steps[:STEPS], 1):
+    for number, (step, stakes) in enumerate(list(steps.items())[:STEPS], 1):
         print(f"  {number}. {step}")
+        if stakes:
+            print(f"     {stakes}")
     if len(steps) > STEPS:
         print(f"  and {len(steps) - STEPS} more of this kind")
     print(f"  then conformance doctor --target {arguments.target} again")

@@ -45,13 +45,19 @@ _SHOWN = 400
 
 @dataclasses.dataclass(frozen=True)
 class Fact:
-    """One line of the table. ``ok`` is None if the fact is only listed; ``step`` says how to fix it."""
+    """One line of the table.
+
+    ``ok`` is None if the fact is only listed; ``step`` says how to fix it, and ``stakes`` what it blocks and
+    openreg's place for it. ``operators`` are those that wait for it.
+    """
 
     subject: str
     ok: bool | None
     text: str
     items: tuple[str, ...] = ()
     step: str = ""
+    operators: tuple[str, ...] = ()
+    stakes: str = ""
 
 
 def key_of(target: Target) -> str:

@@ -41,13 +41,20 @@ def _operators(target: Target, level: str, tried: dict[str, isolated.Outcome]) -
             f"{len(by_kernel)} are missing (in brackets, the operators that need each)",
             lines,
             step,
+            tuple(name.partition("@")[0] for name in waiting),
         )
     by_error: dict[str, list[str]] = {}
     for name, outcome in bad.items():
         if not outcome.kernels:
             by_error.setdefault(outcome.text, []).append(name)
     for text, names in by_error.items():
-        yield Fact(f"operator {names[0]}", False, f"{text} ({_few(names)})", step=f"fix {_few(names)}")
+        yield Fact(
+            f"operator {names[0]}",
+            False,
+            f"{text} ({_few(names)})",
+            step=f"fix {_few(names)}",
+            operators=tuple(name.partition("@")[0] for name in names),
+        )
 
 
 def _few(names: Sequence[str], shown: int = 6) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,3 +86,38 @@ def test_a_backend_that_cannot_be_imported_ends_the_trials(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(UsageError, match=r"could not start: ended with code 1.*no driver"):
         isolated.run(tmp_path / "broken.toml", "eager", ["capability:inplace"])
+
+
+def test_the_next_steps_say_what_is_at_stake(tmp_path: Path) -> None:
+    done = harness.conformance(
+        tmp_path, "doctor", "--target", harness.target(tmp_path, streams=True), stage=1
+    )
+    assert done.returncode == 1
+    kernels = done.stdout.partition("register these kernels under")[2].splitlines()[1]
+    assert re.search(
+        r"blocks \d+ of bringup, [\d,]+ of full results; openreg: csrc/aten/OpenRegMinimal", kernels
+    )
+    done = harness.conformance(tmp_path, "doctor", "--target", harness.target(tmp_path, streams=True))
+    assert re.search(r"blocks \d+ of full results; openreg: csrc/runtime/OpenRegStream", done.stdout)
+
+
+def test_it_looks_again_when_the_target_file_changes(tmp_path: Path) -> None:
+    file = tmp_path / harness.target(tmp_path, streams=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "conformance", "doctor", "--target", str(file), "--watch"],
+        cwd=tmp_path,
+        env=harness.variables(),
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    try:
+        first = "".join(iter(process.stdout.readline, "watching; stop with Ctrl-C\n"))
+        assert re.search(r"^MISSING streams", first, re.M)
+        file.write_text(file.read_text().replace("streams = true", "streams = false"))
+        second = "".join(iter(process.stdout.readline, "watching; stop with Ctrl-C\n"))
+        assert second == f"{file.name} changed\nfixed    module tinyaccel\nfixed    streams\nnothing is missing\n\n"
+    finally:
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(30) == 0

@@ -1,0 +1,80 @@
+"""Watching a backend's files: what is watched, when a build counts as finished, and what is said."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from conformance.doctor import watch
+from conformance.errors import UsageError
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "watched_device"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("raise RuntimeError('never imported')")
+    (folder / "_C.so").write_bytes(b"1")
+    (folder / "notes.txt").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return folder
+
+
+def test_the_package_is_watched_and_not_imported(package: Path, tmp_path: Path) -> None:
+    target = tmp_path / "mine.toml"
+    target.write_text("")
+    watched = watch.places("watched_device.sub", target)
+    assert {path.name for path in watch.files(watched)} == {"mine.toml", "__init__.py", "_C.so"}
+    assert "watched_device" not in sys.modules
+
+
+def test_a_module_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'no_such_device' of the target cannot be found"):
+        watch.places("no_such_device", tmp_path / "mine.toml")
+
+
+def test_a_build_of_many_files_is_one_change(package: Path) -> None:
+    changed = watch.changes([package])
+    found: list[list[Path]] = []
+    thread = threading.Thread(target=lambda: found.append(next(changed)))
+    thread.start()
+    time.sleep(2 * watch.LOOK)
+    for number in range(3):
+        (package / "_C.so").write_bytes(b"2" * (number + 2))
+        (package / f"part{number}.py").write_text("")
+        time.sleep(watch.QUIET / 2)
+    assert not found, "not before the build is finished"
+    thread.join(20)
+    assert [path.name for path in found[0]] == ["_C.so", "part0.py", "part1.py", "part2.py"]
+
+
+def test_what_changed_is_said_alone() -> None:
+    before = [
+        "target x",
+        "ok      copy     works",
+        "MISSING kernels  3 are missing",
+        "MISSING streams  declared, but",
+        "2 of 9 are missing",
+    ]
+    after = [
+        "target x",
+        "MISSING copy     changed the bits",
+        "MISSING kernels  2 are missing",
+        "ok      streams  answer",
+        "2 of 9 are missing",
+    ]
+    assert watch.difference(before, after) == [
+        "fixed    streams",
+        "MISSING copy     changed the bits",
+        "MISSING kernels  2 are missing",
+    ]
+    assert watch.difference(after, after) == ["nothing has changed"]
+    assert watch.difference(before, [*before[:1], "nothing is missing"]) == [
+        "fixed    kernels",
+        "fixed    streams",
+        "nothing is missing",
+    ]
