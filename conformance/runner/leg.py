@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent import futures
 from pathlib import Path
 from typing import cast
@@ -30,7 +30,7 @@ from conformance.model.records import (
     Prepared,
     ResultNames,
 )
-from conformance.plan import selection
+from conformance.plan import selection, shards
 from conformance.plan.plan import Plan
 from conformance.plan.request import Request
 from conformance.results import document, folders
@@ -39,9 +39,12 @@ from conformance.results.ledger import Ledger
 from conformance.runner import process_environment
 from conformance.runner.progress import Progress
 from conformance.runner.rounds import GivenUp, Rounds
+from conformance.runner.warm_worker import WarmWorker
 
 #: Seconds that bringing a target up may take.
 _PREPARE_SECONDS = 600
+#: Recorded seconds of a selection up to which one worker is as fast as several, which all import first.
+_ONE_WORKER = 20
 #: Oracle values for which a process of its own pays, which loads torch's databases first.
 _EVENTS = 200
 
@@ -143,6 +146,26 @@ def run(options: Request, mode: str, folder: Path, *, loud: bool = True) -> Leg:
     started = datetime.datetime.now(datetime.timezone.utc)
     clock = time.monotonic()
     book = entries.load(entries.sources(options.target.name, options.target.expectations))
+    # A selection is small, as a rule, and one worker enough: it imports while the target is brought up.
+    warm = None if options.select is None else WarmWorker(process_environment.variables(options, mode))
+    try:
+        return _run(options, mode, folder, book, started, clock, warm, loud=loud)
+    finally:
+        if warm is not None:
+            warm.close()
+
+
+def _run(
+    options: Request,
+    mode: str,
+    folder: Path,
+    book: Book,
+    started: datetime.datetime,
+    clock: float,
+    warm: WarmWorker | None,
+    *,
+    loud: bool,
+) -> Leg:
     answer = prepare(options, mode)
     level, plan, left_out = choose(options, mode, answer)
     if options.select is None:
@@ -157,6 +180,7 @@ def run(options: Request, mode: str, folder: Path, *, loud: bool = True) -> Leg:
     ledger = Ledger()
     progress = Progress(ledger, len(plan), label=words["name"], loud=loud)
     rounds = Rounds(options, mode, folder, journal, Tail(folder / "journal.jsonl"), ledger, progress.show)
+    rounds.warm = warm
     return finish(rounds, lambda: work(rounds, plan), progress, book, started.date(), clock)
 
 
@@ -197,7 +221,10 @@ def work(rounds: Rounds, plan: Plan) -> None:
     while pending.cases and idle < 3:
         groups = {(case.kind, case.subject) for case in pending.cases}
         before = len(attempts)
-        rounds.run(pending, workers=min(rounds.options.workers_of(rounds.mode), len(groups)), attempt=1)
+        workers = min(rounds.options.workers_of(rounds.mode), len(groups))
+        if rounds.warm is not None and _seconds(rounds.mode, groups) <= _ONE_WORKER:
+            workers = 1  # which has begun to import; others would begin only now
+        rounds.run(pending, workers=workers, attempt=1)
         pending = plan.select(lambda result_id: result_id not in attempts)
         idle = idle + 1 if len(attempts) == before else 0
     retry = plan.only(rounds.ledger.to_retry())
@@ -207,6 +234,12 @@ def work(rounds: Rounds, plan: Plan) -> None:
         rounds.run(retry, workers=1, attempt=2, patient=True)
         retry = retry.only(rounds.ledger.to_retry())
         idle = idle + 1 if len(retry) == before else 0
+
+
+def _seconds(mode: str, groups: Iterable[tuple[str, str]]) -> float:
+    """The seconds that all results of some subjects took when they were recorded."""
+    known = shards.table().get(mode, {})
+    return sum(known.get(shards.key(*group), 0.5) for group in groups)
 
 
 def check_oracle(rounds: Rounds) -> None:

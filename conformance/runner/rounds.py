@@ -18,6 +18,7 @@ from conformance.processes.watchdog import last_words
 from conformance.results.journal import Journal, Tail
 from conformance.results.ledger import Ledger, Worker
 from conformance.runner import process_environment
+from conformance.runner.warm_worker import WarmWorker
 
 #: Worker losses in a row, without one passing result between them, after which a run is given up.
 MAX_LOSSES = 20
@@ -42,6 +43,8 @@ class Rounds:
     ledger: Ledger
     progress: Callable[[], None]
     number: int = 0
+    #: A process that has begun to import; the first round takes it.
+    warm: WarmWorker | None = None
 
     def run(self, plan: Plan, *, workers: int, attempt: int, patient: bool = False) -> None:
         """Run a plan once. Every result that was lost with its worker is in the ledger afterwards.
@@ -57,15 +60,8 @@ class Rounds:
         plan.write(file)
         logs = self.folder / "logs"
         logs.mkdir(exist_ok=True)
-        with (logs / f"round-{self.number}.txt").open("wb") as log:
-            process = subprocess.Popen(
-                self._command(file, workers, attempt),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=process_environment.variables(self.options, self.mode),
-                start_new_session=True,
-            )
+        log = logs / f"round-{self.number}.txt"
+        process, warm = self._start(self._arguments(file, workers, attempt), workers, log)
         hung = False
         try:
             hung = self._watch(process, patient=patient)
@@ -75,22 +71,37 @@ class Rounds:
             raise
         finally:
             file.unlink(missing_ok=True)
+            if warm is not None:
+                warm.copy_log(log)
         end(process)
         self.absorb(final=True)
         self._bury(hung)
 
-    def _command(self, plan: Path, workers: int, attempt: int) -> list[str]:
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-c",
-            os.devnull,
-            "--rootdir",
-            str(self.folder),
-            "--noconftest",
-        ]
+    def _start(
+        self, arguments: list[str], workers: int, log: Path
+    ) -> tuple[subprocess.Popen[bytes], WarmWorker | None]:
+        """Start pytest; in the warm worker, which is then returned too, if there is one and one will do."""
+        environment = process_environment.variables(self.options, self.mode)
+        warm, self.warm = self.warm, None
+        if warm is not None and workers == 1:
+            process = warm.run(arguments, environment)
+            if process is not None:
+                return process, warm
+        if warm is not None:
+            warm.close()
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "pytest", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+        return process, None
+
+    def _arguments(self, plan: Path, workers: int, attempt: int) -> list[str]:
+        command = ["-q", "-c", os.devnull, "--rootdir", str(self.folder), "--noconftest"]
         for plugin in ("no:cacheprovider", "no:warnings", "no:faulthandler", "conformance.plugin"):
             command += ["-p", plugin]
         if workers > 1:

@@ -117,7 +117,10 @@ def test_it_looks_again_when_the_target_file_changes(tmp_path: Path) -> None:
         assert re.search(r"^MISSING streams", first, re.M)
         file.write_text(file.read_text().replace("streams = true", "streams = false"))
         second = "".join(iter(process.stdout.readline, "watching; stop with Ctrl-C\n"))
-        assert second == f"{file.name} changed\nfixed    module tinyaccel\nfixed    streams\nnothing is missing\n\n"
+        assert (
+            second
+            == f"{file.name} changed\nfixed    module tinyaccel\nfixed    streams\nnothing is missing\n\n"
+        )
     finally:
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(30) == 0

@@ -1,0 +1,64 @@
+"""A worker that begins to import early: it takes its arguments once, and never outlives its run."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conformance.runner.warm_worker import WarmWorker
+
+
+@pytest.fixture
+def warm() -> Iterator[WarmWorker]:
+    worker = WarmWorker(os.environ)
+    yield worker
+    worker.close()
+
+
+def arguments(folder: Path) -> list[str]:
+    file = folder / "test_it.py"
+    file.write_text(
+        "import sys\ndef test_it():\n    assert 'torch' in sys.modules and sys.stdin.read() == ''\n"
+    )
+    return ["-q", "-p", "no:cacheprovider", str(file)]
+
+
+def test_it_runs_pytest_with_what_it_is_given(warm: WarmWorker, tmp_path: Path) -> None:
+    process = warm.run(arguments(tmp_path), os.environ)
+    assert process is not None and process.wait(120) == 0
+    warm.copy_log(tmp_path / "log.txt")
+    assert "1 passed" in (tmp_path / "log.txt").read_text()
+
+
+def test_it_takes_them_once(warm: WarmWorker, tmp_path: Path) -> None:
+    process = warm.run(arguments(tmp_path), os.environ)
+    assert process is not None
+    assert warm.run(arguments(tmp_path), os.environ) is None
+    process.wait(120)
+
+
+def test_another_environment_takes_another_process(warm: WarmWorker, tmp_path: Path) -> None:
+    assert warm.run(arguments(tmp_path), {**os.environ, "OTHER": "1"}) is None
+
+
+def test_one_that_has_died_is_not_used(warm: WarmWorker, tmp_path: Path) -> None:
+    assert warm._process is not None
+    warm._process.kill()
+    warm._process.wait()
+    assert warm.run(arguments(tmp_path), os.environ) is None
+
+
+def test_it_ends_with_whoever_does_not_need_it(tmp_path: Path) -> None:
+    warm = WarmWorker(os.environ)
+    assert warm._process is not None
+    number = warm._process.pid
+    warm.close()
+    for _ in range(100):
+        if not Path(f"/proc/{number}").exists():
+            return
+        time.sleep(0.05)
+    pytest.fail("it is still there")
