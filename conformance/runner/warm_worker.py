@@ -52,7 +52,7 @@ class WarmWorker:
             _copy(self._log, file)
 
     def end(self) -> None:
-        """End the process if nobody took it. The log goes with it."""
+        """End the process unless a round took it."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -62,7 +62,7 @@ class WarmWorker:
                     process.stdin.close()
 
     def close(self) -> None:
-        """End the process if nobody took it, and drop its log."""
+        """End the process unless a round took it, and drop its log."""
         self.end()
         self._log.close()
 

@@ -12,9 +12,12 @@ import pytest
 from conformance.runner.warm_worker import WarmWorker
 
 
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+
+
 @pytest.fixture
 def warm() -> Iterator[WarmWorker]:
-    worker = WarmWorker(os.environ)
+    worker = WarmWorker(ENVIRONMENT)
     yield worker
     worker.close()
 
@@ -28,32 +31,32 @@ def arguments(folder: Path) -> list[str]:
 
 
 def test_it_runs_pytest_with_what_it_is_given(warm: WarmWorker, tmp_path: Path) -> None:
-    process = warm.run(arguments(tmp_path), os.environ)
+    process = warm.run(arguments(tmp_path), ENVIRONMENT)
     assert process is not None and process.wait(120) == 0
     warm.copy_log(tmp_path / "log.txt")
     assert "1 passed" in (tmp_path / "log.txt").read_text()
 
 
 def test_it_takes_them_once(warm: WarmWorker, tmp_path: Path) -> None:
-    process = warm.run(arguments(tmp_path), os.environ)
+    process = warm.run(arguments(tmp_path), ENVIRONMENT)
     assert process is not None
-    assert warm.run(arguments(tmp_path), os.environ) is None
+    assert warm.run(arguments(tmp_path), ENVIRONMENT) is None
     process.wait(120)
 
 
 def test_another_environment_takes_another_process(warm: WarmWorker, tmp_path: Path) -> None:
-    assert warm.run(arguments(tmp_path), {**os.environ, "OTHER": "1"}) is None
+    assert warm.run(arguments(tmp_path), {**ENVIRONMENT, "OTHER": "1"}) is None
 
 
 def test_one_that_has_died_is_not_used(warm: WarmWorker, tmp_path: Path) -> None:
     assert warm._process is not None
     warm._process.kill()
     warm._process.wait()
-    assert warm.run(arguments(tmp_path), os.environ) is None
+    assert warm.run(arguments(tmp_path), ENVIRONMENT) is None
 
 
 def test_it_ends_with_whoever_does_not_need_it(tmp_path: Path) -> None:
-    warm = WarmWorker(os.environ)
+    warm = WarmWorker(ENVIRONMENT)
     assert warm._process is not None
     number = warm._process.pid
     warm.close()
