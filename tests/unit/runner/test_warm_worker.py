@@ -11,7 +11,6 @@ import pytest
 
 from conformance.runner.warm_worker import WarmWorker
 
-
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
 
 
