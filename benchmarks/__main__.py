@@ -18,6 +18,7 @@ FIGURES = (
     "profiler_overhead",
     "suite_time",
     "merge_shards",
+    "site_store",
 )
 
 

@@ -1,6 +1,6 @@
 """The site made from a store of many nights: seconds and bytes for 20 backends × 6 legs × 90 nights.
 
-Run as ``python -m benchmarks.site_store [NIGHTS]``. Every line has the results of level full in its mode, of
+Every line has the results of level full in its mode, of
 which a few change each night and a share fails, differently for each backend. The goal is 60 s on 2 cores and
 200 MB.
 """
@@ -11,7 +11,6 @@ import dataclasses
 import datetime
 import random
 import resource
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -119,7 +118,6 @@ def night(backend: Backend, mode: str, build_: Build, age: int, count: int) -> N
 
 def main() -> None:
     """Print the figures."""
-    nights = int(sys.argv[1]) if len(sys.argv) > 1 else NIGHTS
     registry = {
         f"backend-{number:02}": Backend(f"backend-{number:02}", f"Backend {number}")
         for number in range(BACKENDS)
@@ -129,7 +127,7 @@ def main() -> None:
     for backend in registry.values():
         for leg, mode in enumerate(LEGS):
             version = Build("2.13.0+cpu" if leg < 5 else "2.14.0.dev+cpu", "public", "1")
-            made = line(backend, mode, version, nights, chance)
+            made = line(backend, mode, version, NIGHTS, chance)
             store.lines[(backend.id, version, mode)] = made
             store.changed.add((backend.id, version, mode))
     with tempfile.TemporaryDirectory() as scratch:
@@ -145,7 +143,7 @@ def main() -> None:
         end = time.perf_counter()
         results = sum(dataclasses.replace(cell.newest).planned for cell in cells)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        print(f"{len(cells)} cells, {nights} nights, {results:,} results shown")
+        print(f"{len(cells)} cells, {NIGHTS} nights, {results:,} results shown")
         print(f"store read: {middle - begin:.1f} s; pages: {end - middle:.1f} s; all: {end - begin:.1f} s")
         print(f"published: {size(output) / 1e6:.0f} MB; peak memory {peak:.1f} GB")
 
