@@ -97,7 +97,7 @@ def _write(
         shutil.copyfile(asset, output / asset.name)
     explore.write(output / "data", registry, cells)
     (output / "explore.html").write_text(pages.explore_page(today, included))
-    (output / "interop.html").write_text(pages.interop_page(interop.scores(cells), today, included))
+    (output / "interop.html").write_text(pages.interop_page(interop.scores(cells), cells, today, included))
     (output / "index.html").write_text(pages.index(registry, cells, refused, today, included))
     for backend in registry.values():
         page = pages.backend_page(backend, cells, today, included)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from conformance.model import records
 from conformance.results import privacy
-from conformance.site import words
+from conformance.site import health, words
 from conformance.site.cells import Cell
 from conformance.site.columns import Build, release
 from conformance.site.interop import Score
@@ -126,9 +126,20 @@ def explore_page(today: datetime.date, included: Sequence[str] = ()) -> str:
     return render("explore.html", title="Explore the results", root="", included=included, today=today)
 
 
-def interop_page(scores: Sequence[Score], today: datetime.date, included: Sequence[str] = ()) -> str:
-    """Render the interop scores."""
-    return render("interop.html", title="Interop", root="", included=included, today=today, scores=scores)
+def interop_page(
+    scores: Sequence[Score], cells: Sequence[Cell], today: datetime.date, included: Sequence[str] = ()
+) -> str:
+    """Render the interop scores, and the suite's own health."""
+    return render(
+        "interop.html",
+        title="Interop",
+        root="",
+        included=included,
+        today=today,
+        scores=scores,
+        health=health.of(cells),
+        power=health.power(),
+    )
 
 
 def _by_build(cells: Sequence[Cell]) -> list[Cell]:

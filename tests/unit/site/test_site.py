@@ -13,7 +13,7 @@ import pytest
 from conformance import cli
 from conformance.errors import UsageError
 from conformance.site import badges, cells, provenance, registry, words
-from tests.support.certifiable import summed
+from tests.support.certifiable import summed, with_rows
 from tests.support.site_runs import OURS, TODAY, failing, made, night, refused, table
 
 MODES = ("eager", "compile")
@@ -571,3 +571,13 @@ def test_ages():
     assert [cells.age_of(at, at.date() + datetime.timedelta(days=n)) for n in (0, 3, 4, 14, 15, 90, 91)] == [
         *("fresh", "fresh", "ageing", "ageing", "stale", "stale", "retired")
     ]
+
+
+def test_the_health_of_the_suite_is_that_of_its_own_devices(put, tmp_path):
+    flaky = with_rows(made(), {made()["results"][0]["id"]: {"verdict": "flaky"}})
+    put("cpu", "r1", {**flaky, "exit": 1})
+    results = put("torch-npu", "r1", failing(made(device="npu"), 1))
+    site(results, tmp_path)
+    page = (tmp_path / "site" / "interop.html").read_text().partition("Health of the suite")[2]
+    assert "cpu, eager" in page and "1 flaky" in page and "npu" not in page
+    assert "Planted faults that level full sees" in page

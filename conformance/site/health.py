@@ -1,0 +1,64 @@
+"""The suite's own health: its verdicts on the devices that stand for torch itself, and what it detects."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Sequence
+
+from conformance.model.vocabulary import LEVELS
+from conformance.plan.levels.detection import Detection, Power
+from conformance.site import words
+from conformance.site.cells import Cell
+from conformance.site.store.table import VERDICT_OF
+
+#: Backends on which an unexpected result is a fault of the suite, of the reference device or of torch.
+OWN = ("cpu", "hpu-reference")
+#: Verdicts that say more of a suite than of a device.
+DOUBTFUL = ("flaky", "vacuous", "timeout", "error")
+
+
+@dataclasses.dataclass(frozen=True)
+class Health:
+    """The newest run of one of these devices: results by what they say of the suite."""
+
+    backend: str
+    mode: str
+    torch: str
+    state: str
+    results: int
+    unexpected: int
+    doubtful: tuple[tuple[str, int], ...]
+
+
+def of(cells: Sequence[Cell]) -> list[Health]:
+    """Return the health of each cell of these devices."""
+    found = []
+    for cell in cells:
+        if cell.backend not in OWN or cell.line is None:
+            continue
+        letters = collections.Counter[str]()
+        for _, of_case in cell.line.table_of(cell.newest).cases.values():
+            letters.update(of_case)
+        verdicts = {VERDICT_OF[letter]: count for letter, count in letters.items()}
+        expected = sum(verdicts.get(word, 0) for word in ("pass", "xfail", "unsupported", "skip"))
+        total = sum(verdicts.values())
+        found.append(
+            Health(
+                cell.backend,
+                cell.mode,
+                cell.build.version,
+                words.state(cell),
+                total,
+                total - expected,
+                tuple((word, verdicts[word]) for word in DOUBTFUL if verdicts.get(word)),
+            )
+        )
+    return found
+
+
+def power() -> list[tuple[str, Power]]:
+    """Return the detection power of the installed suite by level, in the mode in which it was measured."""
+    measured = Detection.read()
+    found = ((level, measured.of(level, measured.mode)) for level in LEVELS)
+    return [(level, one) for level, one in found if one is not None]
