@@ -131,6 +131,8 @@ def _run(run: Path, backend: Backend, today: datetime.date, ours: str) -> Iterat
     origin = provenance.read(run / "provenance.json", backend, today, ours)
     if origin.channel != "our-workflow":
         _check_size(document["legs"])
+    if not document["legs"]:
+        raise UsageError("it has no legs")
     seen = set()
     for leg in document["legs"]:
         started = _time(leg["started"])

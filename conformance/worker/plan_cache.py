@@ -18,8 +18,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
+from conformance import distributed
 from conformance.model import digests
 from conformance.model.records import Facts, PlanTable
+from conformance.subjects import catalogue
 
 #: Switch of the cache, an environment variable.
 VARIABLE = "CONFORMANCE_PLAN_CACHE"
@@ -64,6 +66,8 @@ def key(facts: Facts, target_digest: str, mode: str, level: str) -> str:
         ],
         "backend": facts["backend"],
         "python": platform.python_version(),
+        "kinds": list(catalogue.kinds()),
+        "ranks": os.environ.get(distributed.RANKS),
         "libraries": [_version(name) for name in _LIBRARIES],
         "switches": {
             name: value

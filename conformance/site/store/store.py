@@ -24,8 +24,8 @@ from conformance.site.tables import Place, Schedule
 #: The file that marks a folder as a store, and holds what belongs to no line.
 MARK = "store.json"
 _SCHEDULES = "schedules.jsonl"
-#: Days for which schedules and refusals are kept.
-_KEPT = 180
+#: Days for which schedules are kept, and the number of refused runs.
+_KEPT, _REFUSED = 180, 500
 
 #: Backend, build and mode.
 Key = tuple[str, Build, str]
@@ -51,6 +51,8 @@ class Store:
         """
         new = set()
         refused: list[Refused] = []
+        # Places that are no run are looked at each time: the registry may know a backend by now.
+        self.refused = [one for one in self.refused if "/" in one.place][-_REFUSED:]
         for legs in submissions.read(folder, registry, today, refused, ours, self.seen):
             place = submissions.place_of(legs[0].folder)
             try:

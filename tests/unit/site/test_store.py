@@ -184,3 +184,21 @@ def test_arguments_that_do_not_fit_are_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert command(*words) == 2
+
+
+def test_a_document_without_legs_is_refused_and_the_others_are_shown(put: Put, tmp_path: Path) -> None:
+    put("cpu", "empty")
+    results = put("cpu", "r1", day(1))
+    assert command(results, "-o", tmp_path / "site") == 1
+    assert "it has no legs" in (tmp_path / "site" / "index.html").read_text()
+    data = json.loads((tmp_path / "site" / "data.json").read_text())
+    assert [len(one["cells"]) for one in data["backends"] if one["id"] == "cpu"] == [1]
+
+
+def test_a_stranger_that_is_registered_later_is_no_longer_refused(put: Put, tmp_path: Path) -> None:
+    results = put("stranger", "r1", day(1))
+    assert command(results, "--store", tmp_path / "store") == 1
+    (results / "stranger").rename(results / "cpu")
+    assert command(results, "--store", tmp_path / "store") == 0
+    store = Store.read(tmp_path / "store")
+    assert store.refused == [] and len(store.lines) == 1

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from conformance.subjects import catalogue
 from conformance.worker import plan_cache
 from conformance.worker.plan_cache import Plans
 
@@ -62,6 +63,12 @@ def test_whatever_decides_a_plan_is_in_its_key(changes: dict[str, Any]) -> None:
 def test_another_suite_has_other_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     before = key()
     monkeypatch.setattr(plan_cache.digests, "suite", lambda: "another")
+    assert key() != before
+
+
+def test_a_choice_of_kinds_has_other_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key()
+    monkeypatch.setenv(catalogue.KINDS_VARIABLE, "device")
     assert key() != before
 
 
