@@ -73,15 +73,19 @@ def execute(arguments: argparse.Namespace) -> int:
     _check(arguments)
     known = registry.load(arguments.registry)
     folder: Path | None = arguments.store
-    if arguments.rebuild and folder is not None:
-        stores.rebuild(folder)
-    store = Store() if folder is None else Store.read(folder)
+    store = Store() if folder is None or arguments.rebuild else Store.read(folder)
+    if folder is not None:
+        stores.check(folder)
+    store.rename(known)
     before = set(store.refused)
     if arguments.results is not None:
         added = store.fold(arguments.results, known, today, arguments.our_repository)
         if folder is not None:
             store.thin(today)
-            store.write(folder)
+            if arguments.rebuild:
+                stores.replace(folder, store)
+            else:
+                store.write(folder)
             print(f"{folder}: {added} runs added, {len(store.lines)} lines")
     if arguments.output is not None:
         cells = build.build(store, arguments.output, known, today, arguments.pages)

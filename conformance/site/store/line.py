@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,7 +57,9 @@ class Line:
 
     def add(self, night: Night, table: Table) -> None:
         """Put a night in its place in time; :meth:`settle` compares it."""
-        place = sum(entry.night.when <= night.when for entry in self.entries)
+        # Of runs with one time the name decides, whichever arrives first.
+        moment = (night.when, night.run)
+        place = sum((entry.night.when, entry.night.run) <= moment for entry in self.entries)
         before = Table()
         for entry in self.entries[:place]:
             before.apply(entry.change)
@@ -88,24 +89,31 @@ class Line:
     def thin(self, today: datetime.date) -> None:
         """Drop nights that are old: of those over 30 days one a week is kept, over 180 days one a month.
 
-        Of each period the last night stays, with the changes of those that are dropped.
+        Of each period and channel the last night stays that ran to its end, or the last one. A kept night is
+        compared with the kept one before it.
         """
+        kept = self._kept(today)
+        if len(kept) == len(self.entries):
+            return
+        runs = {entry.night.run for entry in kept}
+        thinned: list[Entry] = []
+        change = Change()
+        for entry in self.entries:
+            change = change.then(entry.change)
+            if any(entry is one for one in kept):
+                whole = entry.night.compared_with is None or entry.night.compared_with in runs
+                thinned.append(Entry(entry.night, change, settled=whole and entry.settled))
+                change = Change()
+        self.entries = thinned
+        self.settle()
 
-        def period(entry: Entry) -> tuple[object, ...]:
-            day = entry.night.when.date()
-            age = (today - day).days
-            if age <= ALL:
-                return (entry.night.when, entry.night.run)
-            return (day.year, day.month) if age > WEEKLY else tuple(day.isocalendar())[:2]
-
-        kept = []
-        for _, group in itertools.groupby(self.entries, key=period):
-            entries = list(group)
-            change = entries[0].change
-            for entry in entries[1:]:
-                change = change.then(entry.change)
-            kept.append(Entry(entries[-1].night, change, entries[-1].settled))
-        self.entries = kept
+    def _kept(self, today: datetime.date) -> list[Entry]:
+        periods: dict[tuple[object, ...], Entry] = {}
+        for entry in self.entries:
+            key = (*_period(entry.night, today), entry.night.provenance.channel)
+            if key not in periods or entry.night.ran or not periods[key].night.ran:
+                periods[key] = entry
+        return list(periods.values())
 
     def write(self, file: Path) -> None:
         """Write the line, a night on each line of the file; unchanged nights keep their bytes."""
@@ -141,3 +149,12 @@ class Line:
             raise UsageError(
                 f"{file} is no line of the store ({why}); make the store anew from the results"
             ) from None
+
+
+def _period(night: Night, today: datetime.date) -> tuple[object, ...]:
+    """The stretch of time of which one night is kept; of a young night, the night itself."""
+    day = night.when.date()
+    age = (today - day).days
+    if age <= ALL:
+        return (night.when, night.run)
+    return (day.year, day.month) if age > WEEKLY else tuple(day.isocalendar())[:2]

@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from conformance.errors import UsageError
@@ -41,18 +41,20 @@ class Store:
     seen: set[str] = dataclasses.field(default_factory=set)
     #: Lines that differ from their files.
     changed: set[Key] = dataclasses.field(default_factory=set)
+    #: Lines whose files are to be removed.
+    gone: set[Key] = dataclasses.field(default_factory=set)
 
     def fold(
         self, folder: Path, registry: Mapping[str, Backend], today: datetime.date, ours: str = ""
     ) -> int:
         """Add the runs of a folder of results that are not in the store yet; return their number.
 
-        UsageError if there is no such folder. A run that is not shown is refused, and not read again.
+        UsageError if there is no such folder. A run that is refused is looked at again the next time: the
+        registry, the repository's name or the day may be to blame.
         """
+        self.rename(registry)
         new = set()
         refused: list[Refused] = []
-        # Places that are no run are looked at each time: the registry may know a backend by now.
-        self.refused = [one for one in self.refused if "/" in one.place][-_REFUSED:]
         for legs in submissions.read(folder, registry, today, refused, ours, self.seen):
             place = submissions.place_of(legs[0].folder)
             try:
@@ -61,19 +63,40 @@ class Store:
                 refused.append(Refused(place, f"it cannot be summed up ({type(error).__name__})"))
                 continue
             for night, table in nights:
-                key = (legs[0].backend.id, night.build, night.mode)
-                self.lines.setdefault(key, Line(key[0], key[2])).add(night, table)
-                self.changed.add(key)
+                self._add(legs[0].backend.id, night, table)
             new.add(place)
         for key in self.changed:
             self.lines[key].settle()
-        schedules, unread = tables.read(folder, registry, today, ours, self.seen)
+        known = self.seen | {f"{one.backend}/{one.run}" for one in self.schedules}
+        schedules, unread = tables.read(folder, registry, today, ours, known)
         self.schedules += schedules
-        refused = [one for one in (*refused, *unread) if one not in self.refused]
-        self.refused += refused
-        new |= {one.place for one in refused if "/" in one.place}
+        self.refused = [*refused, *unread]
         self.seen |= new
         return len(new)
+
+    def _add(self, backend: str, night: Night, table: Table) -> None:
+        key = (backend, night.build, night.mode)
+        line = self.lines.setdefault(key, Line(backend, night.mode))
+        # A store whose writing was cut off may have the night already.
+        if all(one.run != night.run for one in line.nights):
+            line.add(night, table)
+            self.changed.add(key)
+
+    def rename(self, registry: Mapping[str, Backend]) -> None:
+        """Give lines and schedules of former ids the new ones."""
+        former = {name: backend.id for backend in registry.values() for name in backend.renamed_from}
+        for key in [key for key in self.lines if key[0] in former and key[0] not in registry]:
+            line = self.lines.pop(key)
+            self.changed.discard(key)
+            self.gone.add(key)
+            for night, table in line.tables():
+                self._add(former[key[0]], night, table.copy())
+        self.schedules = [
+            dataclasses.replace(one, backend=former.get(one.backend, one.backend))
+            if one.backend not in registry
+            else one
+            for one in self.schedules
+        ]
 
     def thin(self, today: datetime.date) -> None:
         """Drop what is old: nights as :meth:`Line.thin` says, schedules and runs that are gone after half a
@@ -105,6 +128,10 @@ class Store:
         check(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            if not (folder / MARK).exists():
+                _replace(folder / MARK, _head(set(), []))
+            for key in self.gone:
+                (folder / _file(key)).unlink(missing_ok=True)
             for key in sorted(self.changed, key=str):
                 file = folder / _file(key)
                 file.parent.mkdir(exist_ok=True)
@@ -113,18 +140,15 @@ class Store:
                 json.dumps({"backend": one.backend, **one.to_json()}, sort_keys=True)
                 for one in sorted(self.schedules, key=lambda one: (one.received, one.backend, one.run))
             ]
-            (folder / _SCHEDULES).write_text("".join(f"{line}\n" for line in lines))
-            head = {
-                "schema": SCHEMA,
-                "seen": sorted(self.seen),
-                "refused": [dataclasses.asdict(one) for one in self.refused],
-            }
-            (folder / MARK).write_text(json.dumps(head, indent=0, sort_keys=True) + "\n")
+            _replace(folder / _SCHEDULES, "".join(f"{line}\n" for line in lines))
+            # Last, so that a run counts as seen only if all of it is there.
+            _replace(folder / MARK, _head(self.seen, self.refused))
         except OSError as error:
             raise UsageError(
                 f"the store {folder} cannot be written ({error.strerror}); name another folder"
             ) from None
         self.changed.clear()
+        self.gone.clear()
 
     @staticmethod
     def read(folder: Path) -> Store:
@@ -139,7 +163,8 @@ class Store:
                 raise ValueError(f"its schema is {head['schema']!r}; this version reads {SCHEMA}")
             store.seen = set(map(str, head["seen"]))
             store.refused = [Refused(str(one["place"]), str(one["why"])) for one in head["refused"]]
-            for text in (folder / _SCHEDULES).read_text().splitlines():
+            schedules = folder / _SCHEDULES
+            for text in schedules.read_text().splitlines() if schedules.exists() else ():
                 data = json.loads(text)
                 store.schedules.append(Schedule.from_json(str(data["backend"]), data))
         except (OSError, ValueError, LookupError, TypeError) as error:
@@ -161,11 +186,31 @@ def check(folder: Path) -> None:
         raise UsageError(f"{folder} is neither empty nor a store; name another folder")
 
 
-def rebuild(folder: Path) -> None:
-    """Empty the folder of a store, so that it is made anew. UsageError if it is something else."""
+def replace(folder: Path, store: Store) -> None:
+    """Put a store that was made anew in place of a folder's. UsageError if that is something else."""
     check(folder)
-    if (folder / MARK).is_file():
+    scratch = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(scratch, ignore_errors=True)
+    store.write(scratch)
+    if folder.exists():
         shutil.rmtree(folder)
+    scratch.rename(folder)
+
+
+def _head(seen: set[str], refused: Sequence[Refused]) -> str:
+    head = {
+        "schema": SCHEMA,
+        "seen": sorted(seen),
+        "refused": [dataclasses.asdict(one) for one in refused[:_REFUSED]],
+    }
+    return json.dumps(head, indent=0, sort_keys=True) + "\n"
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file so that it is there whole, or as before."""
+    scratch = file.with_name(f"{file.name}.part")
+    scratch.write_text(text)
+    scratch.replace(file)
 
 
 def _file(key: Key) -> str:

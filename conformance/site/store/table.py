@@ -14,8 +14,8 @@ from conformance.results import privacy
 #: Letters of verdicts, as in the report.
 LETTER_OF = {verdict.value: letter for verdict, letter in LETTERS.items()}
 VERDICT_OF = {letter: verdict for verdict, letter in LETTER_OF.items()}
-#: Failures, characters of a message, and failed samples that are kept of a result.
-_FAILURES, _MESSAGE, _SAMPLES = 3, 300, 50
+#: Failures beside the first of each kind, characters of a message, and failed samples that are kept.
+_FAILURES, _MESSAGE, _SAMPLES = 10, 300, 2000
 #: Characters of a result's id; the suite gives no longer name.
 _ID = 240
 
@@ -144,7 +144,7 @@ def _kept(row: Row) -> Row:
     kept: Row = {"id": row["id"], "verdict": row["verdict"], "seconds": 0.0}
     failures: list[FailureRow] = [
         {"kind": failure["kind"][:20], "message": privacy.text(failure["message"][:_MESSAGE])}
-        for failure in row.get("failures", ())[:_FAILURES]
+        for failure in _first_of_each_kind(row.get("failures", []))
     ]
     if failures:
         kept["failures"] = failures
@@ -158,6 +158,17 @@ def _kept(row: Row) -> Row:
         kept["intermittent"] = True
     if kinds := sorted({kind for attempt in row.get("attempts", ()) for kind in attempt.get("kinds", ())}):
         kept["attempts"] = [{"verdict": row["verdict"], "attempt": 1, "seconds": 0.0, "kinds": kinds}]
+    return kept
+
+
+def _first_of_each_kind(failures: Sequence[FailureRow]) -> list[FailureRow]:
+    """The first failures, and the first one of every kind: a new kind is another failure."""
+    kinds: set[str] = set()
+    kept = []
+    for number, failure in enumerate(failures):
+        if number < _FAILURES or failure["kind"] not in kinds:
+            kept.append(failure)
+        kinds.add(failure["kind"])
     return kept
 
 

@@ -202,3 +202,108 @@ def test_a_stranger_that_is_registered_later_is_no_longer_refused(put: Put, tmp_
     assert command(results, "--store", tmp_path / "store") == 0
     store = Store.read(tmp_path / "store")
     assert store.refused == [] and len(store.lines) == 1
+
+
+def test_a_renamed_backend_keeps_its_nights(put: Put, tmp_path: Path) -> None:
+    from conformance.site.registry import Backend
+
+    today = datetime.date.fromisoformat(TODAY)
+    before = {"old-dev": Backend("old-dev", "Old", device="cpu")}
+    after = {"new-dev": Backend("new-dev", "New", device="cpu", renamed_from=("old-dev",))}
+    results = put("old-dev", "r1", day(1))
+    store = Store()
+    store.fold(results, before, today)
+    store.write(tmp_path / "store")
+    put("old-dev", "r2", day(2, 0))
+    put("new-dev", "r3", day(3))
+    again = Store.read(tmp_path / "store")
+    again.fold(results, after, today)
+    again.write(tmp_path / "store")
+    last = Store.read(tmp_path / "store")
+    ((key, line),) = last.lines.items()
+    assert key[0] == "new-dev" and [one.run for one in line.nights] == ["r1", "r2", "r3"]
+    assert [one.regressed_count for one in line.nights] == [0, 1, 0]
+
+
+def test_a_rebuild_that_fails_leaves_the_store(put: Put, tmp_path: Path) -> None:
+    results = put("cpu", "r1", day(1))
+    command(results, "--store", tmp_path / "store")
+    assert command(tmp_path / "nothing", "--store", tmp_path / "store", "--rebuild") == 2
+    assert line_of(tmp_path / "store").nights[0].run == "r1"
+
+
+def test_a_store_whose_writing_was_cut_off_has_each_night_once(
+    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = put("cpu", "r1", day(1))
+    command(results, "--store", tmp_path / "store")
+    head = (tmp_path / "store" / "store.json").read_text()
+    put("cpu", "r2", day(2, 0))
+    command(results, "--store", tmp_path / "store")
+    (tmp_path / "store" / "store.json").write_text(head)
+    assert command(results, "--store", tmp_path / "store") == 0
+    line = line_of(tmp_path / "store")
+    assert [(one.run, one.regressed_count) for one in line.nights] == [("r1", 0), ("r2", 1)]
+    monkeypatch.setattr(Line, "write", lambda line, file: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        Store.read(tmp_path / "new").fold(results, {}, datetime.date.fromisoformat(TODAY))
+        whole = Store.read(tmp_path / "store")
+        whole.changed = set(whole.lines)
+        whole.write(tmp_path / "new")
+    monkeypatch.undo()
+    assert command(results, "--store", tmp_path / "new") == 0, "what was cut off is a store"
+    assert len(line_of(tmp_path / "new").nights) == 2
+
+
+def test_a_refused_run_is_looked_at_again(put: Put, tmp_path: Path) -> None:
+    results = put("cpu", "r1", day(3), provenance=night(3))
+    words = ["site", str(results), "--store", str(tmp_path / "store"), "--today", TODAY]
+    assert cli.main(words) == 1, "the repository is not given"
+    assert cli.main([*words, "--our-repository", "o/suite"]) == 0
+    assert Store.read(tmp_path / "store").refused == []
+    assert line_of(tmp_path / "store").nights[0].run == "r1"
+
+
+def test_thinning_keeps_what_is_trusted_whole_and_regressed(put: Put, tmp_path: Path) -> None:
+    from conformance.site import registry
+
+    def on(number: int, *places: int, **changes: Any) -> dict[str, Any]:
+        leg = {**made(started=f"2025-12-{number:02}T03:00:00+00:00"), **changes}
+        return failing(leg, *places) if places else leg
+
+    ours = {**night(1), "received": "2025-11-11T23:00:00+00:00"}
+    put("cpu", "r1", {**on(1), "started": "2025-11-11T00:00:00+00:00"}, provenance=ours)
+    put("cpu", "r2", {**on(1), "started": "2025-11-12T00:00:00+00:00"})
+    put("cpu", "r3", {**on(1, 0), "started": "2025-11-13T00:00:00+00:00"})
+    put("cpu", "r4", {**on(1, 0), "started": "2025-11-14T00:00:00+00:00"})
+    cut = {**on(1), "started": "2025-11-15T00:00:00+00:00", "complete": False, "exit": 3}
+    results = put("cpu", "r5", cut)
+    store = Store()
+    store.fold(results, registry.load(), datetime.date(2026, 1, 10), "o/suite")
+    store.thin(datetime.date(2026, 1, 10))
+    (line,) = store.lines.values()
+    assert [one.run for one in line.nights] == ["r1", "r4"], "our own, and the last whole one of the others"
+    assert (line.nights[1].compared_with, line.nights[1].regressed_count) == ("r1", 1)
+
+
+def test_of_runs_with_one_time_the_name_decides(put: Put, tmp_path: Path) -> None:
+    put("cpu", "r1", day(1))
+    results = put("cpu", "r2", day(1, 0))
+    command(results, "--store", tmp_path / "store")
+    assert [one.run for one in line_of(tmp_path / "store").nights] == ["r1", "r2"]
+
+
+def test_a_new_kind_or_sample_of_a_failure_is_a_change(put: Put, tmp_path: Path) -> None:
+    def leg(number: int, kinds: list[str], samples: int) -> dict[str, Any]:
+        found = day(number, 0)
+        row = next(one for one in found["results"] if one["verdict"] == "fail")
+        row["failures"] = [{"kind": kind, "message": f"{kind} is wrong"} for kind in kinds]
+        row["failed_samples"] = list(range(samples))
+        row["failure_count"] = max(samples, len(kinds))
+        return found
+
+    put("cpu", "r1", leg(1, ["value"] * 12, 60))
+    put("cpu", "r2", leg(2, ["value"] * 12 + ["state"], 60))
+    results = put("cpu", "r3", leg(3, ["value"] * 12 + ["state"], 100))
+    assert command(results, "--store", tmp_path / "store") == 0
+    assert [one.regressed_count for one in line_of(tmp_path / "store").nights] == [0, 1, 1]
