@@ -35,9 +35,12 @@ Pair = tuple[str, str]
 
 
 def lacking(leg: Leg, known: Databases) -> tuple[list[Pair], list[Left]]:
-    """The pairs of operator and dtype whose calls are all refused, and the other deviations."""
+    """The pairs of operator and dtype whose calls are all refused, and the other deviations.
+
+    Calls are the results of ``value`` and ``random``, of which every operator has one. What another property
+    says, as of strided inputs, is nothing about the dtype.
+    """
     calls: dict[Pair, list[bool]] = {}
-    others: dict[Pair, list[bool]] = {}
     seen: list[tuple[Pair, Deviation]] = []
     left: list[Left] = []
     for row in leg["results"]:
@@ -50,11 +53,12 @@ def lacking(leg: Leg, known: Databases) -> tuple[list[Pair], list[Left]]:
             continue
         pair = (name.case.subject, name.dtype)
         refused = isinstance(found, Deviation) and found.kinds == (Kind.REFUSED.value,)
-        if known.kind(pair[0]) == "operator" and name.dtype != ANY_DTYPE:
-            (calls if name.case.property in _CALLS else others).setdefault(pair, []).append(refused)
+        called = name.case.property in _CALLS and name.dtype != ANY_DTYPE
+        if called and known.kind(pair[0]) == "operator":
+            calls.setdefault(pair, []).append(refused)
         if isinstance(found, Deviation):
             seen.append((pair, found))
-    pairs = [pair for pair in {**calls, **others} if all(calls.get(pair) or others[pair])]
+    pairs = [pair for pair, refused in calls.items() if all(refused)]
     gone = frozenset(pairs)
     left += [
         Left(brief(str(found.id)), "a list of dtypes cannot say it")

@@ -104,9 +104,10 @@ def _watch(arguments: argparse.Namespace, file: TargetFile, mode: str) -> int:
     for module in arguments.extra:
         command += ["--extra", module]
     changed = watch.changes(watched)
-    code, before = _once(command)
-    print("\n".join(before), flush=True)
+    code = 1
     try:
+        code, before = _once(command)
+        print("\n".join(before), flush=True)
         while True:
             print("\nwatching; stop with Ctrl-C", flush=True)
             paths = next(changed)

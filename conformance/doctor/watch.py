@@ -49,10 +49,13 @@ def files(watched: list[Path]) -> Files:
 
 
 def changes(watched: list[Path]) -> Iterator[list[Path]]:
-    """Yield the files that were changed, added or removed, each time after they have been left alone for a
-    second.
+    """Iterate over the files that are changed, added or removed from now on, each time after they have been
+    left alone for a second.
     """
-    before = files(watched)
+    return _changes(watched, files(watched))
+
+
+def _changes(watched: list[Path], before: Files) -> Iterator[list[Path]]:
     while True:
         time.sleep(LOOK)
         now = files(watched)
@@ -64,8 +67,10 @@ def changes(watched: list[Path]) -> Iterator[list[Path]]:
             again = files(watched)
             if again != now:
                 now, quiet = again, time.monotonic()
-        yield sorted(path for path in {**before, **now} if before.get(path) != now.get(path))
+        changed = sorted(path for path in {**before, **now} if before.get(path) != now.get(path))
         before = now
+        if changed:  # all may be as it was again
+            yield changed
 
 
 def difference(old: list[str], new: list[str]) -> list[str]:

@@ -115,7 +115,7 @@ def read(folder: Path) -> list[Backend]:
     """The backends in a folder ``BACKEND/RUN/results.json``; UsageError if it holds none."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder; name one that holds BACKEND/RUN/results.json")
-    backends = [_backend(path) for path in sorted(folder.iterdir()) if path.is_dir()]
+    backends = [_backend(path) for path in sorted(folder.iterdir()) if path.is_dir() and path.name[0] != "."]
     backends = [backend for backend in backends if backend.runs or backend.problems]
     if not backends:
         raise UsageError(f"{folder} holds no run; runs are expected at BACKEND/RUN/results.json")

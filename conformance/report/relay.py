@@ -131,7 +131,13 @@ def job_name(legs: Sequence[Leg]) -> str:
 
 def conclusion(legs: Sequence[Leg]) -> Literal["success", "failure"]:
     """The outcome of a run; one that is not whole, or did not start, failed whatever its rows say."""
-    whole = bool(legs) and all(leg["complete"] and leg["exit"] == 0 for leg in legs)
+    whole = bool(legs) and all(
+        leg["complete"]
+        and leg["exit"] == 0
+        and leg["results"]
+        and (leg["selection"], leg["shard"], leg["left_out"]) == (None, "1/1", 0)
+        for leg in legs
+    )
     return "success" if whole and not counts(legs)["failed"] else "failure"
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent import futures
 from pathlib import Path
 from typing import cast
@@ -222,7 +222,7 @@ def work(rounds: Rounds, plan: Plan) -> None:
         groups = {(case.kind, case.subject) for case in pending.cases}
         before = len(attempts)
         workers = min(rounds.options.workers_of(rounds.mode), len(groups))
-        if rounds.warm is not None and _seconds(rounds.mode, groups) <= _ONE_WORKER:
+        if rounds.warm is not None and _seconds(rounds.mode, pending) <= _ONE_WORKER:
             workers = 1  # which has begun to import; others would begin only now
         rounds.run(pending, workers=workers, attempt=1)
         pending = plan.select(lambda result_id: result_id not in attempts)
@@ -236,10 +236,15 @@ def work(rounds: Rounds, plan: Plan) -> None:
         idle = idle + 1 if len(retry) == before else 0
 
 
-def _seconds(mode: str, groups: Iterable[tuple[str, str]]) -> float:
-    """The seconds that all results of some subjects took when they were recorded."""
+def _seconds(mode: str, plan: Plan) -> float:
+    """The seconds that the subjects of a plan took when they were recorded, or parts of split ones."""
     known = shards.table().get(mode, {})
-    return sum(known.get(shards.key(*group), 0.5) for group in groups)
+    found: dict[str, float] = {}
+    for case in plan.cases:
+        names = (shards.key(case.kind, case.subject, case.property), shards.key(case.kind, case.subject))
+        name = next((one for one in names if one in known), names[1])
+        found[name] = known.get(name, 0.5)
+    return sum(found.values())
 
 
 def check_oracle(rounds: Rounds) -> None:

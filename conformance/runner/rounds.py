@@ -71,9 +71,9 @@ class Rounds:
             raise
         finally:
             file.unlink(missing_ok=True)
+            end(process)
             if warm is not None:
                 warm.copy_log(log)
-        end(process)
         self.absorb(final=True)
         self._bury(hung)
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from conformance.expectations import judge
 from conformance.model.verdicts import Verdict
 from conformance.report import statements
 from conformance.report.families import operator_family
@@ -37,6 +38,7 @@ class _Shard:
     history: dict[str, dict[int, list[tuple[int, str]]]] = dataclasses.field(default_factory=dict)
     texts: dict[str, int] = dataclasses.field(default_factory=dict)
     details: dict[str, dict[int, list[int]]] = dataclasses.field(default_factory=dict)
+    kinds: dict[str, dict[int, str]] = dataclasses.field(default_factory=dict)
     placements: dict[str, dict[str, list[int]]] = dataclasses.field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -53,6 +55,7 @@ class _Shard:
             "history": dict(sorted(self.history.items())),
             "texts": list(self.texts),
             "details": dict(sorted(self.details.items())),
+            "kinds": dict(sorted(self.kinds.items())),
             "placements": {
                 case: {word: ranges(numbers) for word, numbers in by_word.items()}
                 for case, by_word in sorted(self.placements.items())
@@ -156,6 +159,8 @@ def _add(shards: Sequence[_Shard], places: dict[str, _Shard], number: int, cell:
         place(shards, places, case).cases.setdefault(case, {}).setdefault(verdicts, []).append(number)
     for name, row in sorted(shown.details.items()):
         shard = place(shards, places, name.rpartition("@")[0])
+        if kinds := ",".join(sorted(judge.kinds(row))):
+            shard.kinds.setdefault(name, {})[number] = kinds
         texts = [f"{failure['kind']}: {failure['message']}" for failure in row.get("failures", ())]
         texts = texts or list(row.get("notes", ()))
         if texts:

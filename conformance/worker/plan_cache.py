@@ -21,6 +21,7 @@ from typing import TypedDict
 from conformance import distributed
 from conformance.model import digests
 from conformance.model.records import Facts, PlanTable
+from conformance.plan.plan import Plan
 from conformance.subjects import catalogue
 
 #: Switch of the cache, an environment variable.
@@ -58,7 +59,7 @@ def key(facts: Facts, target_digest: str, mode: str, level: str) -> str:
     parts: Mapping[str, object] = {
         "schema": _SCHEMA,
         "suite": digests.suite(),
-        "torch": facts["torch"],
+        "torch": [facts["torch"], _databases()],
         "accelerators": [
             torch.cuda.is_available(),
             torch.xpu.is_available(),
@@ -81,6 +82,17 @@ def key(facts: Facts, target_digest: str, mode: str, level: str) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
+def _databases() -> list[tuple[str, int, int]]:
+    """Sizes and times of torch's databases, which a developer of torch may edit in place."""
+    import torch
+
+    folder = Path(torch.__file__).parent / "testing" / "_internal"
+    files = sorted(folder.rglob("*.py"))
+    return [
+        (file.relative_to(folder).as_posix(), file.stat().st_size, file.stat().st_mtime_ns) for file in files
+    ]
+
+
 def _version(name: str) -> str:
     try:
         return f"{name} {importlib.metadata.version(name)}"
@@ -98,8 +110,10 @@ def load(name: str) -> Plans | None:
         data: Plans = json.loads(file.read_text())
         with contextlib.suppress(OSError):
             file.touch()
-        return data if data.keys() == {"plan", "full", "here"} else None
-    except (OSError, ValueError, AttributeError):
+        for table in (data["plan"], data["full"]):
+            Plan.from_json(table)
+        return data if all(len(pair) == 2 for pair in data["here"]) else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
 
 

@@ -104,8 +104,12 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> Prepar
                 f"{wrong['copy']}; run 'conformance doctor' to see what is missing"
             )
     found = facts(target.module, extra)
-    # Modules of the user's own are code that no digest knows.
-    name = None if extra else plan_cache.key(found, file.digest, mode, level)
+    # Modules of the user's own, and a torch that is no installed wheel, are code that no digest knows.
+    name = (
+        None
+        if extra or found["torch"].get("wheel") is None
+        else plan_cache.key(found, file.digest, mode, level)
+    )
     plans = None if name is None else plan_cache.load(name)
     if plans is None:
         plans = _plan(file, target, level)

@@ -172,8 +172,9 @@ async function showResult(id) {
       rows.map(([line, letter]) => {
         const where = index.lines[line], stretches = history(shard, id, line, letter), last = stretches[stretches.length - 1];
         const said = ((shard.details[id] || {})[line] || []).map((place) => text(shard.texts[place])).join("<br>");
-        const since = stretches.length > 1 ? `${last.from.day}, ${last.from.backend || `torch ${last.from.torch}`}`
-          : `at least ${last.from.day}`;
+        const at = where.nights[where.shown];
+        const since = stretches.length > 1 && last.letter === letter ? `${last.from.day}, ${last.from.backend || `torch ${last.from.torch}`}`
+          : stretches.length > 1 ? `shown is the run of ${at.day}` : `at least ${last.from.day}`;
         return `<tr><th scope="row">${text(lineName(where))}</th><td><b class="chip v-${word(letter)}">${word(letter)}</b></td>` +
           `<td>${text(since)}</td><td>${stretches.map((part) => `<span class="squares" title="${text(part.from.day)}">` +
             `<i class="v-${word(part.letter)}"></i></span> ${part.nights} × ${word(part.letter)}`).join(", ")}</td>` +
@@ -192,6 +193,7 @@ function needed(query) {
 
 async function showQuery(query) {
   const predicate = conformanceQuery.parse(query), which = needed(query);
+  if (/(^|[\s(-])seconds:/i.test(query)) throw new Error("the site keeps no seconds of results; leave seconds: out");
   await loadAll(which);
   const found = [];
   let count = 0;
@@ -209,7 +211,9 @@ async function showQuery(query) {
           verdict: word(letters[place]), mode: line.mode, placement: placed.get(number) || "", target: line.backend,
           torch: line.torch, seconds: 0,
           get texts() { return ((shard.details[id] || {})[number] || []).map((one) => shard.texts[one]); },
-          get kinds() { return this.texts.map((one) => one.split(":")[0]); },
+          get kinds() {
+            return ((shard.kinds[id] || {})[number] || "").split(",").filter(Boolean);
+          },
         };
         if (!predicate(row)) return;
         count += 1;

@@ -78,3 +78,20 @@ def test_what_changed_is_said_alone() -> None:
         "fixed    streams",
         "nothing is missing",
     ]
+
+
+def test_a_change_before_the_first_look_counts_and_one_taken_back_does_not(package: Path) -> None:
+    changed = watch.changes([package])
+    (package / "_C.so").write_bytes(b"another")
+    assert [path.name for path in next(changed)] == ["_C.so"]
+    found: list[list[Path]] = []
+    thread = threading.Thread(target=lambda: found.append(next(changed)))
+    thread.start()
+    (package / "__init__.py").rename(package / "moved")
+    time.sleep(3 * watch.LOOK)
+    (package / "moved").rename(package / "__init__.py")
+    time.sleep(watch.QUIET + 3 * watch.LOOK)
+    assert not found or found[0], "never an empty list"
+    (package / "_C.so").write_bytes(b"third one")
+    thread.join(20)
+    assert found and found[0]

@@ -97,3 +97,16 @@ def test_a_folder_without_runs(name, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="BACKEND/RUN"):
         readiness.read(tmp_path / name)
+
+
+def test_hidden_folders_are_no_backends(tmp_path) -> None:
+    from conformance.results import document
+    from tests.support.certifiable import leg, settled
+
+    with settled():
+        found = leg("bringup")
+    for name in ("cpu", ".store", ".git"):
+        place = tmp_path / name / "r1"
+        place.mkdir(parents=True)
+        document.write(place / "results.json", document.document([found]))
+    assert [backend.name for backend in readiness.read(tmp_path)] == ["cpu"]

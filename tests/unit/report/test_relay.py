@@ -238,3 +238,11 @@ def test_builds_without_a_commit_and_several_at_once(tmp_path, capsys):
         body(made(), one)
     with pytest.raises(UsageError, match="no leg"):
         body()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"selection": "value/add", "left_out": 3}, {"shard": "1/4"}, {"results": [], "totals": {}}]
+)
+def test_a_part_of_a_run_is_no_success(changes):
+    assert relay.conclusion([made()]) == "success"
+    assert relay.conclusion([made(**changes)]) == "failure"

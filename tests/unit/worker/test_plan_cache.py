@@ -118,3 +118,16 @@ def test_a_cached_plan_is_the_plan(tmp_path: Path, cache: Path) -> None:
         answers.append(json.loads(file.read_text()))
         assert len(list(cache.iterdir())) == 1
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"plan": {}, "full": {}, "here": []}',
+        '{"plan": {"dtypes": [], "cases": [["a"]]}, "full": 3, "here": []}',
+    ],
+)
+def test_what_is_no_plan_is_planned_anew(cache: Path, content: str) -> None:
+    cache.mkdir(parents=True)
+    (cache / f"{key()}.json").write_text(content)
+    assert plan_cache.load(key()) is None
