@@ -184,6 +184,8 @@ def check(folder: Path) -> None:
         raise UsageError(f"{folder} is not a folder; name another one for the store")
     if folder.exists() and any(folder.iterdir()) and not (folder / MARK).is_file():
         raise UsageError(f"{folder} is neither empty nor a store; name another folder")
+    if folder.exists() and (links := [path for path in folder.rglob("*") if path.is_symlink()]):
+        raise UsageError(f"{links[0]} is a link, and a store has none; make the store anew from the results")
 
 
 def replace(folder: Path, store: Store) -> None:

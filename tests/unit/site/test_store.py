@@ -307,3 +307,11 @@ def test_a_new_kind_or_sample_of_a_failure_is_a_change(put: Put, tmp_path: Path)
     results = put("cpu", "r3", leg(3, ["value"] * 12 + ["state"], 100))
     assert command(results, "--store", tmp_path / "store") == 0
     assert [one.regressed_count for one in line_of(tmp_path / "store").nights] == [0, 1, 1]
+
+
+def test_a_link_in_a_store_is_refused(put: Put, tmp_path: Path, capsys: Any) -> None:
+    results = put("cpu", "r1", day(1))
+    command(results, "--store", tmp_path / "store")
+    (tmp_path / "store" / "mps").symlink_to(tmp_path)
+    assert command(results, "--store", tmp_path / "store") == 2
+    assert "is a link, and a store has none" in capsys.readouterr().err
