@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -110,17 +112,32 @@ def test_it_looks_again_when_the_target_file_changes(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A shell's background jobs ignore it.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
-    assert process.stdout is not None
+    limit = threading.Timer(300, process.kill)
+    limit.start()
     try:
-        first = "".join(iter(process.stdout.readline, "watching; stop with Ctrl-C\n"))
+        first = until_it_watches(process)
         assert re.search(r"^MISSING streams", first, re.M)
         file.write_text(file.read_text().replace("streams = true", "streams = false"))
-        second = "".join(iter(process.stdout.readline, "watching; stop with Ctrl-C\n"))
-        assert (
-            second
-            == f"{file.name} changed\nfixed    module tinyaccel\nfixed    streams\nnothing is missing\n\n"
+        second = until_it_watches(process)
+        assert second == (
+            f"{file.name} changed\nfixed    module tinyaccel\nfixed    streams\nnothing is missing\n\n"
         )
-    finally:
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(30) == 0
+    finally:
+        limit.cancel()
+        process.kill()
+        process.wait()
+
+
+def until_it_watches(process: subprocess.Popen[str]) -> str:
+    """Output up to the line that says so."""
+    assert process.stdout is not None
+    lines = []
+    while (line := process.stdout.readline()) != "watching; stop with Ctrl-C\n":
+        assert line, f"it ended: {''.join(lines)}"
+        lines.append(line)
+    return "".join(lines)
