@@ -93,6 +93,11 @@ def branch(runner) -> list[str]:
     ).stdout.split()
 
 
+def runs(runner):
+    """Files of runs on the branch of results."""
+    return [name for name in branch(runner) if not name.startswith(".")]
+
+
 def test_two_nights(runner, tmp_path, device_wheel):
     runner.copy()
     event = {"event_name": "workflow_dispatch"}
@@ -122,7 +127,10 @@ def test_two_nights(runner, tmp_path, device_wheel):
     }
     for cell in found.values():
         assert cell["runs"][0]["provenance"] == "our-workflow"
-    assert len(branch(runner)) == 3
+    assert len(runs(runner)) == 3
+    # The site's store is beside the runs, with a line for each cell that has left a leg.
+    kept = [name for name in branch(runner) if name.startswith(".store/")]
+    assert len(kept) == 6 and {".store/store.json", ".store/schedules.jsonl"} <= set(kept)
     assert len(list((runner.state / "attestations").iterdir())) == 1
     pages = runner.state / "pages"
     assert "2.13.0" in (pages / "index.html").read_text()
@@ -140,4 +148,4 @@ def test_two_nights(runner, tmp_path, device_wheel):
     found = cells(runner)
     assert found["public", "eager"]["state"] == "fail"
     assert any("neg" in name for name in found["public", "eager"]["runs"][0]["regressed"])
-    assert len(branch(runner)) == 6
+    assert len(runs(runner)) == 6

@@ -115,7 +115,9 @@ def test_results_of_a_device_that_conforms(vendor, runner, tmp_path, monkeypatch
     found = vendor()
     assert {name: job["result"] for name, job in found.items()} == {"measure": "success", "attest": "success"}
     written = {path.name for path in artifact(runner).iterdir()}
-    assert {"results.json", "report.html", "junit.xml", "relay.json"} <= written
+    assert {"results.json", "report.html", "junit.xml"} <= written
+    # The machine that plays GitHub is a folder, and the relay takes addresses of https only.
+    assert "the relay would refuse workflow.url: 'file:" in (runner.state / "log.txt").read_text()
     (leg,) = json.loads((artifact(runner) / "results.json").read_text())["legs"]
     assert leg["target"]["name"] == "tiny" and leg["totals"]["pass"] > 50
     assert signed(runner)
