@@ -136,6 +136,7 @@ def behaviour(
             runs=False,
             smoke=smoke,
             capabilities=(*areas.AREAS[area].capabilities, *capabilities),
+            documentation=areas.AREAS[area].documentation,
         )(lambda target, subject, recorder: check(BEHAVIOURS[title], target, recorder))
         return program
 

@@ -26,6 +26,8 @@ class Property:
     in which it is checked. ``runs`` says that the subject's kernels run in every result of it, so that a
     result without any is vacuous in a mode that counts them. ``capabilities`` are words of
     :data:`conformance.model.vocabulary.CAPABILITIES`; a target that does not declare all of them may refuse.
+    ``documentation`` is the page of PyTorch's documentation that the statement rests on, as a path below
+    :data:`conformance.model.documentation.ROOT`, or the whole address of another one.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Property:
     modes: tuple[str, ...] = CALLS
     runs: bool = True
     capabilities: tuple[str, ...] = ()
+    documentation: str = ""
 
 
 #: Registered properties by kind of subject and name.
@@ -57,6 +60,7 @@ def register(
     modes: Sequence[str] = CALLS,
     runs: bool = True,
     capabilities: Sequence[str] = (),
+    documentation: str = "",
 ) -> Callable[[Check], Check]:
     """Return a decorator that registers a plain check function as a property.
 
@@ -91,6 +95,7 @@ def register(
             tuple(modes),
             runs,
             tuple(capabilities),
+            documentation,
         )
         return check
 

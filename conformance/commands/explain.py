@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from conformance.commands import common
 from conformance.errors import UsageError
 from conformance.expectations.aliases import Aliases
+from conformance.model import documentation
 from conformance.model.verdicts import ResultId, seed_of
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def explanation(entry: Property, result_id: ResultId) -> Iterator[str]:
         )
     yield str(result_id)
     yield from textwrap.wrap(entry.statement, 100, initial_indent="  promise: ", subsequent_indent="    ")
+    if entry.documentation:
+        yield f"  documented: {documentation.address(entry.documentation)}"
     yield f"  level: {entry.level}, checked in {', '.join(entry.modes)}"
     if entry.capabilities:
         yield f"  needs: {', '.join(entry.capabilities)} (a target that does not declare all may refuse)"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
+from conformance.model import documentation
 from conformance.model.records import Document, Leg
 from conformance.model.verdicts import Placement, ResultId, Verdict
 from conformance.model.vocabulary import KINDS
+from conformance.plan.levels.manifest import Statement
 from conformance.report import groups, statements
 from conformance.report.families import operator_family
 from conformance.report.opening import Opening
@@ -78,6 +80,7 @@ class Names:
 
 def compact(results: Document, opening: Opening | None = None) -> dict[str, object]:
     """The data of the page from a results document, and what it opens with."""
+    statements_of = _statements(results["legs"])
     return {
         "suite": results["suite"],
         "exit": results["exit"],
@@ -88,21 +91,26 @@ def compact(results: Document, opening: Opening | None = None) -> dict[str, obje
         "placements": list(_PLACEMENTS),
         "kinds": list(_KINDS),
         "areas": {name: area.about for name, area in AREAS.items()},
-        "promises": _promises(results["legs"]),
+        "promises": {name: found.promise for name, found in statements_of.items()},
+        "documentation": {
+            name: documentation.address(found.documentation)
+            for name, found in statements_of.items()
+            if found.documentation
+        },
         "causes": [_cause(group) for group in groups.of(results["legs"])[:CAUSES]],
         "opening": None if opening is None else opening.to_json(),
         "legs": [_leg(leg) for leg in results["legs"]],
     }
 
 
-def _promises(legs: Sequence[Leg]) -> dict[str, str]:
-    """Sentences that the properties of legs promise, by name; of a name with two kinds the first."""
-    promises: dict[str, str] = {}
+def _statements(legs: Sequence[Leg]) -> dict[str, Statement]:
+    """What the manifest says of the properties of legs, by name; of a name with two kinds the first."""
+    found: dict[str, Statement] = {}
     for case in (case for leg in legs for case in leg["cases"]):
         name, _, subject = case.partition("/")
-        if name not in promises and (statement := statements.find(name, subject)) is not None:
-            promises[name] = statement.promise
-    return promises
+        if name not in found and (statement := statements.find(name, subject)) is not None:
+            found[name] = statement
+    return found
 
 
 def _cause(group: groups.Group) -> dict[str, object]:

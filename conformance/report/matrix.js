@@ -91,11 +91,13 @@ function drawTree(chosen) {
   }).sort((a, b) => b.unexpected - a.unexpected || leg.subjects[a.subject].localeCompare(leg.subjects[b.subject]));
   $("tree").innerHTML = list.map(({ subject, entries, unexpected }) => {
     const name = leg.subjects[subject], about = data.areas[name] || "";
+    const pages = entries.map(([item]) => data.documentation[leg.properties[item[1]]]);
+    const shared = pages.every((page) => page === pages[0]);
     return `<details class="item"${unexpected || list.length < 4 ? " open" : ""}><summary><b>${text(name)}</b> ` +
       `<span class="kind">${text(about)}</span> <span class="kind">${(entries.length - unexpected).toLocaleString()} of ` +
-      `${entries.length.toLocaleString()} as expected</span></summary><ul class="promises">` + entries.map(([item, found]) =>
+      `${entries.length.toLocaleString()} as expected</span></summary>${shared ? documentedAt(pages[0], name) : ""}<ul class="promises">` + entries.map(([item, found]) =>
         `<li>${cellButton(item, found)} <code>${text(leg.properties[item[1]])}</code> ` +
-        `<span class="kind">${text(data.promises[leg.properties[item[1]]] || "")}</span></li>`).join("") +
+        `<span class="kind">${text(data.promises[leg.properties[item[1]]] || "")}</span>${shared ? "" : documented(leg.properties[item[1]])}</li>`).join("") +
       "</ul></details>";
   }).join("");
 }

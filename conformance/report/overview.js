@@ -74,7 +74,7 @@ function propertyTable(properties) {
   return "<table><thead><tr><th>property</th>" + data.legs.map((entry) => `<th>${column(entry)}</th>`).join("") +
     "<th>promise</th></tr></thead><tbody>" + properties.map(({ name, cells: row }) => `<tr><th scope="row">${text(name)}</th>` +
       data.legs.map((_, number) => cell(row[number])).join("") +
-      `<td class="said">${text(data.promises[name] || data.areas[name] || "")}</td></tr>`).join("") + "</tbody></table>";
+      `<td class="said">${text(data.promises[name] || data.areas[name] || "")}${documented(name)}</td></tr>`).join("") + "</tbody></table>";
 }
 function propertyTables(properties) {
   return data.kinds.map((kind, number) => {

@@ -222,7 +222,10 @@ function drawRun() {
   $("run").innerHTML = `<dl>${rows.map(([name, value]) => `<dt>${text(name)}</dt><dd>${text(value)}</dd>`).join("")}</dl>`;
 }
 
-const promiseOf = (name) => (data.promises[name] ? `<p>${text(data.promises[name])}</p>` : "");
+const documentedAt = (page, name) => (page
+  ? ` <a class="kind" href="${text(page)}" rel="noreferrer">PyTorch on ${text(name)}</a>` : "");
+const documented = (name) => documentedAt(data.documentation[name], name);
+const promiseOf = (name) => (data.promises[name] ? `<p>${text(data.promises[name])}${documented(name)}</p>` : "");
 
 function openCell(subject, property) {
   const item = cells.get(subject).get(property);

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.expectations import judge
+from conformance.model import documentation
 from conformance.model.verdicts import Verdict
 from conformance.report import statements
 from conformance.report.families import operator_family
@@ -106,6 +107,7 @@ def _index(registry: Mapping[str, Backend], cells: Sequence[Cell], cases: Iterab
             properties[name] = {
                 "kind": statements.OTHER if found is None else found.kind,
                 "promise": "" if found is None else found.promise,
+                "documentation": "" if found is None else documentation.address(found.documentation),
             }
     return {
         "schema": SCHEMA,

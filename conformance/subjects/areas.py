@@ -7,70 +7,89 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Area:
-    """A part of the API that is stated together; ``capabilities`` are what all of it needs."""
+    """A part of the API that is stated together; ``capabilities`` are what all of it needs.
+
+    ``documentation`` is the page of PyTorch's documentation about it, as properties name theirs.
+    """
 
     about: str
+    documentation: str
     capabilities: tuple[str, ...] = ()
 
 
 AREAS: dict[str, Area] = {
-    "creation": Area("factories and what copies into new tensors"),
-    "tensor": Area("attributes, conversions and methods of tensors"),
-    "storage": Area("storages, and tensors over them"),
-    "printing": Area("how tensors print"),
-    "exchange": Area("NumPy, DLPack, buffers and Python numbers"),
-    "serialization": Area("saving and loading", ("serialization",)),
-    "copying": Area("copies between devices, dtypes and layouts"),
-    "views": Area("views and what they share", ("views",)),
-    "indexing": Area("reading and writing by index, mask and slice"),
-    "shape": Area("operators that move elements"),
-    "sorting": Area("sort, select, search"),
-    "scatter": Area("gather and scatter"),
-    "promotion": Area("type promotion"),
-    "pointwise": Area("unary and binary operators"),
-    "reductions": Area("reductions and scans"),
-    "linalg": Area("linear algebra"),
-    "fft": Area("Fourier transforms"),
-    "foreach": Area("operators over lists of tensors", ("foreach",)),
-    "sparse": Area("COO tensors", ("sparse",)),
-    "sparse-compressed": Area("CSR, CSC, BSR and BSC tensors", ("sparse_compressed",)),
-    "nested": Area("nested tensors", ("nested",)),
-    "quantized": Area("quantized tensors", ("quantized",)),
-    "autograd": Area("the engine of backward passes", ("autograd",)),
-    "forward-ad": Area("forward-mode differentiation", ("forward_ad",)),
-    "checkpoint": Area("recomputation in backward passes", ("autograd",)),
-    "functorch": Area("function transforms", ("functorch",)),
-    "control-flow": Area("cond, while_loop, scan and map", ("functorch",)),
-    "nn": Area("modules and torch.nn.functional"),
-    "attention": Area("scaled dot product attention and transformers"),
-    "optim": Area("optimizers and schedulers", ("autograd",)),
-    "autocast": Area("autocast and gradient scaling", ("autocast",)),
-    "random": Area("random numbers and generators", ("random",)),
-    "distributions": Area("torch.distributions", ("random",)),
-    "dataloader": Area("DataLoader and pinned memory", ("dataloader",)),
-    "multiprocessing": Area("tensors and processes", ("multiprocessing",)),
-    "accelerator": Area("torch.accelerator, guards and the device's module"),
-    "memory": Area("allocation, statistics and running out", ("memory_statistics",)),
-    "determinism": Area("deterministic algorithms", ("deterministic",)),
-    "custom-operators": Area("torch.library", ("custom_operators",)),
-    "fake": Area("fake and meta tensors", ("fake_tensors",)),
-    "aot": Area("ahead-of-time autograd and tracing", ("functorch",)),
-    "export": Area("torch.export", ("export",)),
-    "programs": Area("small programs of operators, views and writes", ("views",)),
-    "subclass": Area("tensor subclasses, modes and overrides"),
+    "creation": Area("factories and what copies into new tensors", "torch.html"),
+    "tensor": Area("attributes, conversions and methods of tensors", "tensors.html"),
+    "storage": Area("storages, and tensors over them", "storage.html"),
+    "printing": Area("how tensors print", "generated/torch.set_printoptions.html"),
+    "exchange": Area("NumPy, DLPack, buffers and Python numbers", "dlpack.html"),
+    "serialization": Area("saving and loading", "notes/serialization.html", ("serialization",)),
+    "copying": Area("copies between devices, dtypes and layouts", "generated/torch.Tensor.to.html"),
+    "views": Area("views and what they share", "tensor_view.html", ("views",)),
+    "indexing": Area("reading and writing by index, mask and slice", "torch.html"),
+    "shape": Area("operators that move elements", "torch.html"),
+    "sorting": Area("sort, select, search", "torch.html"),
+    "scatter": Area("gather and scatter", "generated/torch.Tensor.scatter_.html"),
+    "promotion": Area("type promotion", "tensor_attributes.html"),
+    "pointwise": Area("unary and binary operators", "torch.html"),
+    "reductions": Area("reductions and scans", "torch.html"),
+    "linalg": Area("linear algebra", "linalg.html"),
+    "fft": Area("Fourier transforms", "fft.html"),
+    "foreach": Area("operators over lists of tensors", "torch.html", ("foreach",)),
+    "sparse": Area("COO tensors", "sparse.html", ("sparse",)),
+    "sparse-compressed": Area("CSR, CSC, BSR and BSC tensors", "sparse.html", ("sparse_compressed",)),
+    "nested": Area("nested tensors", "nested.html", ("nested",)),
+    "quantized": Area("quantized tensors", "quantization.html", ("quantized",)),
+    "autograd": Area("the engine of backward passes", "notes/autograd.html", ("autograd",)),
+    "forward-ad": Area("forward-mode differentiation", "autograd.html", ("forward_ad",)),
+    "checkpoint": Area("recomputation in backward passes", "checkpoint.html", ("autograd",)),
+    "functorch": Area("function transforms", "func.api.html", ("functorch",)),
+    "control-flow": Area("cond, while_loop, scan and map", "higher_order_ops/index.html", ("functorch",)),
+    "nn": Area("modules and torch.nn.functional", "nn.html"),
+    "attention": Area(
+        "scaled dot product attention and transformers",
+        "generated/torch.nn.functional.scaled_dot_product_attention.html",
+    ),
+    "optim": Area("optimizers and schedulers", "optim.html", ("autograd",)),
+    "autocast": Area("autocast and gradient scaling", "amp.html", ("autocast",)),
+    "random": Area("random numbers and generators", "notes/randomness.html", ("random",)),
+    "distributions": Area("torch.distributions", "distributions.html", ("random",)),
+    "dataloader": Area("DataLoader and pinned memory", "data.html", ("dataloader",)),
+    "multiprocessing": Area("tensors and processes", "multiprocessing.html", ("multiprocessing",)),
+    "accelerator": Area("torch.accelerator, guards and the device's module", "accelerator.html"),
+    "memory": Area("allocation, statistics and running out", "accelerator.html", ("memory_statistics",)),
+    "determinism": Area(
+        "deterministic algorithms", "generated/torch.use_deterministic_algorithms.html", ("deterministic",)
+    ),
+    "custom-operators": Area("torch.library", "library.html", ("custom_operators",)),
+    "fake": Area(
+        "fake and meta tensors",
+        "user_guide/torch_compiler/torch.compiler_fake_tensor.html",
+        ("fake_tensors",),
+    ),
+    "aot": Area(
+        "ahead-of-time autograd and tracing",
+        "user_guide/torch_compiler/torch.compiler_transformations.html",
+        ("functorch",),
+    ),
+    "export": Area("torch.export", "user_guide/torch_compiler/export.html", ("export",)),
+    "programs": Area("small programs of operators, views and writes", "tensor_view.html", ("views",)),
+    "subclass": Area("tensor subclasses, modes and overrides", "notes/extending.html"),
 }
 
 #: What several ranks do together: the subjects of kind ``world``.
-WORLD: dict[str, str] = {
-    "groups": "process groups, from start to end",
-    "objects": "objects of Python that travel",
-    "failures": "ranks that are late, wrong or dead",
-    "mesh": "device meshes and distributed tensors",
-    "tensor-parallel": "modules whose weights are spread over ranks",
-    "ddp": "DistributedDataParallel",
-    "fsdp1": "FullyShardedDataParallel",
-    "fsdp2": "fully_shard",
-    "checkpoints": "distributed checkpoints and state dicts",
-    "batch-norm": "SyncBatchNorm",
-    "compiled-training": "torch.compile around distributed training",
+WORLD: dict[str, Area] = {
+    "groups": Area("process groups, from start to end", "distributed.html"),
+    "objects": Area("objects of Python that travel", "distributed.html"),
+    "failures": Area("ranks that are late, wrong or dead", "distributed.html"),
+    "mesh": Area("device meshes and distributed tensors", "distributed.tensor.html"),
+    "tensor-parallel": Area(
+        "modules whose weights are spread over ranks", "distributed.tensor.parallel.html"
+    ),
+    "ddp": Area("DistributedDataParallel", "notes/ddp.html"),
+    "fsdp1": Area("FullyShardedDataParallel", "fsdp.html"),
+    "fsdp2": Area("fully_shard", "distributed.fsdp.fully_shard.html"),
+    "checkpoints": Area("distributed checkpoints and state dicts", "distributed.checkpoint.html"),
+    "batch-norm": Area("SyncBatchNorm", "generated/torch.nn.SyncBatchNorm.html"),
+    "compiled-training": Area("torch.compile around distributed training", "notes/ddp.html"),
 }

@@ -89,6 +89,7 @@ def generate(before: Manifest | None, minor: Minor) -> Manifest:
                 hooks=hooks.get(key, ()),
                 groups=manifests.groups(results),
                 promise=entry.statement,
+                documentation=entry.documentation,
             )
         )
     manifest = Manifest(minors, tuple(statements), ())

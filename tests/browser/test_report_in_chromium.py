@@ -186,6 +186,10 @@ def test_each_kind_of_subject_has_a_matrix_without_empty_columns(
     assert (
         page.find_elements(By.CSS_SELECTOR, "#tree .promises .kind")[0].get_attribute("textContent").strip()
     ), "its sentence"
+    pages = page.find_elements(By.CSS_SELECTOR, "#tree a")
+    assert pages and all(
+        found.get_attribute("href").startswith("https://docs.pytorch.org/docs/stable/") for found in pages
+    )
     asked(page, "op:mul")
     WebDriverWait(page, 10).until(
         lambda shown: len(shown.find_elements(By.CSS_SELECTOR, "#grid tbody tr")) == 1

@@ -64,7 +64,8 @@ class Group:
 class Statement:
     """A property as the manifest knows it.
 
-    ``hooks`` are those without which it has no results; ``promise`` is the sentence that must hold.
+    ``hooks`` are those without which it has no results; ``promise`` is the sentence that must hold,
+    ``documentation`` the page of PyTorch's documentation that it rests on.
     """
 
     kind: str
@@ -75,6 +76,7 @@ class Statement:
     hooks: tuple[str, ...]
     groups: tuple[Group, ...]
     promise: str = ""
+    documentation: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -267,6 +269,7 @@ def _statement(entry: Mapping[str, Any]) -> Statement:
         tuple(entry["hooks"]),
         tuple(groups),
         str(entry.get("promise", "")),
+        str(entry.get("documentation", "")),
     )
 
 
@@ -300,6 +303,7 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
                 "capabilities": list(statement.capabilities),
                 "hooks": list(statement.hooks),
                 "promise": statement.promise,
+                "documentation": statement.documentation,
                 "results": [
                     {**span(group), "dtypes": " ".join(group.dtypes), "subjects": " ".join(group.subjects)}
                     for group in statement.groups

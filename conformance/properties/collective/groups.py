@@ -50,6 +50,7 @@ def within(rank: Rank, name: str) -> list[Any]:
     subject_kind="collective",
     statement="In a group of some ranks only those take part, whatever their numbers in the world; a group "
     "of one has its own.",
+    documentation="distributed.html",
     level="core",
     applies=any_dtype,
     modes=("distributed",),

@@ -82,6 +82,7 @@ def behind_a_slow_kernel(rank: Rank, collective: Collective) -> tuple[float, lis
     subject_kind="collective",
     statement="A collective sees what its stream had written when it was issued, what follows on the stream "
     "sees its result, and waiting for its handle does not wait for the device.",
+    documentation="distributed.html",
     level="core",
     applies=any_dtype,
     modes=("distributed",),
@@ -160,6 +161,7 @@ def in_flight(rank: Rank, name: str) -> dict[str, Any]:
     subject_kind="collective",
     statement="Several calls may be in flight and their handles waited for in any order; afterwards each is "
     "completed and each result right.",
+    documentation="distributed.html",
     level="core",
     applies=_with_handles,
     modes=("distributed",),

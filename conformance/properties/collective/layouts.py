@@ -68,6 +68,7 @@ def pairs_of(collective: Collective) -> list[tuple[str, str]]:
     subject_kind="collective",
     statement="Views at an offset are taken, to read from and for results; tensors that are not contiguous "
     "are refused on every rank, or taken and right; memory beside them is never written.",
+    documentation="distributed.html",
     level="core",
     applies=any_dtype,
     modes=("distributed",),

@@ -25,6 +25,7 @@ def _declared(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="collective",
     statement="Each rank has what arithmetic says, for odd sizes, one element, none and no dimension; what "
     "is only given stays as it is.",
+    documentation="distributed.html",
     level="core",
     applies=_declared,
     modes=("distributed",),

@@ -48,6 +48,7 @@ WAYS: dict[str, Callable[[device_api.DeviceApi, Any, Any], None]] = {
     statement=(
         "A stream that waits for an event or a stream sees what was written before it, and nothing later."
     ),
+    documentation="generated/torch.Event.html",
     level="core",
     applies=about("Event"),
     capabilities=("streams", "events"),

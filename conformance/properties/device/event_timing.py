@@ -29,6 +29,7 @@ RESOLUTION = 0.01
         "elapsed_time counts milliseconds, is not negative and adds up; it raises for events that were "
         "not recorded or keep no time."
     ),
+    documentation="generated/torch.Event.html",
     level="full",
     applies=about("Event"),
     capabilities=("events", "event_timing"),

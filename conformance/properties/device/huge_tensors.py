@@ -32,6 +32,7 @@ VALUE, BEHIND = 7, 3
         "Elements beyond index 2^31 are filled, copied, computed, compared, moved and found as others "
         "are. Asked only with '--samples all', of a device with 8 GiB of free memory."
     ),
+    documentation="torch.html",
     level="full",
     applies=about("Memory"),
     capabilities=("memory_statistics",),

@@ -55,6 +55,7 @@ def _recorded(api: DeviceApi, sizes: tuple[int, ...]) -> tuple[list[torch.Tensor
         "A recorded history has each allocation with its address, its size and the stack of Python that made "
         "it, and each free; replayed, it gives the statistics."
     ),
+    documentation="torch_cuda_memory.html",
     level="full",
     applies=about("Memory"),
     capabilities=("memory_history", "memory_statistics"),
@@ -113,6 +114,7 @@ def events(target: Target, subject: Subject, recorder: Recorder) -> None:
         "The segments of a snapshot are made of their blocks without a gap; those in use add up to the "
         "statistics, and the free ones between them are shown."
     ),
+    documentation="torch_cuda_memory.html",
     level="full",
     applies=about("Memory"),
     capabilities=("memory_history", "memory_statistics"),

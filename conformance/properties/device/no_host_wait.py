@@ -23,6 +23,7 @@ from conformance.target.target import Target
     statement=(
         "Kernel launches, copies on the device and non-blocking copies return while earlier work is pending."
     ),
+    documentation="notes/cuda.html",
     level="full",
     applies=about("Stream", delay=True),
     capabilities=("streams", "events", "asynchronous"),

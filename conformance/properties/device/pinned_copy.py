@@ -17,6 +17,7 @@ from conformance.target.target import Target
     "pinned_copy",
     subject_kind="device",
     statement="Non-blocking copies from and to pinned memory hold their values right after synchronisation.",
+    documentation="notes/cuda.html",
     level="core",
     applies=about("Copy"),
     capabilities=("non_blocking", "pinned_memory"),

@@ -62,6 +62,7 @@ def _within(inner: Operator, outer: Operator) -> bool:
         "Each operator that computes on the device has rows of the device in a profile, which are linked to "
         "it or to an operator that it calls."
     ),
+    documentation="profiler.html",
     level="full",
     applies=about("Profiler"),
     capabilities=("profiler",),
@@ -106,6 +107,7 @@ def operators(target: Target, subject: Subject, recorder: Recorder) -> None:
     "profiled_counts",
     subject_kind="device",
     statement="Rows of the device are as many as there were calls: ten times the calls, ten times the rows.",
+    documentation="profiler.html",
     level="full",
     applies=about("Profiler"),
     capabilities=("profiler",),
@@ -135,6 +137,7 @@ def counts(target: Target, subject: Subject, recorder: Recorder) -> None:
         "Rows of one stream do not overlap, unless one holds the other; work of two streams has rows of two "
         "streams; work that waits for an event begins behind the work before the event."
     ),
+    documentation="profiler.html",
     level="full",
     applies=about("Profiler"),
     capabilities=("profiler", "streams", "events"),
@@ -191,6 +194,7 @@ def streams(target: Target, subject: Subject, recorder: Recorder) -> None:
     "profiled_times",
     subject_kind="device",
     statement="Rows lie within the profile and end after they begin; those of one stream fit into its time.",
+    documentation="profiler.html",
     level="full",
     applies=about("Profiler"),
     capabilities=("profiler",),
@@ -227,6 +231,7 @@ def times(target: Target, subject: Subject, recorder: Recorder) -> None:
     "profiled_memory",
     subject_kind="device",
     statement="With profile_memory the sizes in a profile add up to the change of the statistics of memory.",
+    documentation="profiler.html",
     level="full",
     applies=about("Profiler"),
     capabilities=("profiler", "memory_statistics"),
@@ -270,6 +275,7 @@ def memory(target: Target, subject: Subject, recorder: Recorder) -> None:
         "An exported trace is in the Chrome trace event format: complete events with a name, a time and a "
         "duration of at least 0, and the device's rows among them."
     ),
+    documentation="profiler.html",
     level="full",
     applies=about("Profiler"),
     capabilities=("profiler",),
@@ -298,6 +304,7 @@ def trace(target: Target, subject: Subject, recorder: Recorder) -> None:
     "profiled_end",
     subject_kind="device",
     statement="A profile has the rows of what was issued between its start and its end alone, errors or not.",
+    documentation="profiler.html",
     level="full",
     applies=about("Profiler"),
     capabilities=("profiler",),
@@ -356,6 +363,7 @@ def _only_exp(recorder: Recorder, found: Profile, when: str) -> None:
     "profiled_fork",
     subject_kind="device",
     statement="A child that is forked inside of a profile ends as it would without, and the profile goes on.",
+    documentation="profiler.html",
     level="full",
     applies=about("Profiler"),
     capabilities=("profiler", "fork"),

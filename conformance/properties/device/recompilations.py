@@ -33,6 +33,7 @@ CALLS = (
     statement=(
         "A compiled function compiles once for each shape and dtype, and gives each call its own values."
     ),
+    documentation="user_guide/torch_compiler/compile/programming_model.recompilation.html",
     level="core",
     applies=about("Compile"),
     capabilities=("compile",),

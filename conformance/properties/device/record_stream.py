@@ -21,6 +21,7 @@ ATTEMPTS = 8
     statement=(
         "A tensor that another stream was recorded for keeps its values until that stream has read them."
     ),
+    documentation="generated/torch.Tensor.record_stream.html",
     level="core",
     applies=about("Memory"),
     capabilities=("streams", "record_stream"),

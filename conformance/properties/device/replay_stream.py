@@ -15,6 +15,7 @@ from conformance.target.target import Target
     "replay_stream",
     subject_kind="device",
     statement="Replays on a side stream run in order with the copies around them.",
+    documentation="notes/cuda.html",
     level="core",
     applies=about("Graph"),
     capabilities=("graphs", "streams"),

@@ -16,6 +16,7 @@ STEPS = 20
     "stream_order",
     subject_kind="device",
     statement="Work on one stream runs in order, and is done when the stream has been waited for.",
+    documentation="generated/torch.Stream.html",
     level="core",
     applies=about("Stream"),
     capabilities=("streams",),

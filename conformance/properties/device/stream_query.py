@@ -19,6 +19,7 @@ from conformance.target.target import Target
         "query is true of a stream and an event when they have been waited for, and false while "
         "work is pending."
     ),
+    documentation="generated/torch.Stream.html",
     level="core",
     applies=about("Stream"),
     capabilities=("streams", "events"),

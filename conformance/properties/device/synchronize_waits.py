@@ -26,6 +26,7 @@ from conformance.target.target import Target
         "so does a copy to the host; a stream that waits for an event is not done before it, and the host "
         "goes on meanwhile."
     ),
+    documentation="accelerator.html",
     level="core",
     applies=about("Stream"),
     capabilities=("streams", "events"),

@@ -41,6 +41,7 @@ def in_thread(call: Callable[[], Any]) -> Any:
         "The current stream is each thread's own: a new thread starts on the default one and moves "
         "no other's."
     ),
+    documentation="accelerator.html",
     level="full",
     applies=about("Thread"),
     capabilities=("streams",),

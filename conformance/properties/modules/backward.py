@@ -23,6 +23,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "backward",
     subject_kind="module",
     statement="Gradients of parameters and inputs lie on the device and have the oracle's values.",
+    documentation="notes/autograd.html",
     level="training",
     applies=applies,
     capabilities=("autograd",),

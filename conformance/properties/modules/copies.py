@@ -40,6 +40,7 @@ def _by_saving(module: torch.nn.Module) -> torch.nn.Module:
     "copies",
     subject_kind="module",
     statement="deepcopy, pickle and torch.save give the same bits on the device, in memory of their own.",
+    documentation="notes/serialization.html",
     level="core",
     applies=applies,
     runs=False,

@@ -69,6 +69,7 @@ TWICE = Procedure("double backward", _twice, backward=True)
     "double-backward",
     subject_kind="module",
     statement="The gradient of a fixed weighted sum of all gradients has the oracle's values.",
+    documentation="notes/gradcheck.html",
     level="full",
     applies=applies,
     capabilities=("autograd", "double_backward"),

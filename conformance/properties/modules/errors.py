@@ -31,6 +31,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "error-inputs",
     subject_kind="module",
     statement="Wrong arguments raise the CPU's type of error, with the words that torch's database lists.",
+    documentation="nn.html",
     level="full",
     applies=applies,
     runs=False,

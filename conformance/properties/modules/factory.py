@@ -38,6 +38,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "factory-device",
     subject_kind="module",
     statement="A module built with device=, under torch.device or from meta is as one built on the CPU.",
+    documentation="generated/torch.nn.utils.skip_init.html",
     level="core",
     applies=applies,
     runs=False,

@@ -21,6 +21,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "forward",
     subject_kind="module",
     statement="Outputs and buffers after a call have the oracle's metadata, and its values within tolerance.",
+    documentation="nn.html",
     level="bringup",
     applies=applies,
     smoke=True,

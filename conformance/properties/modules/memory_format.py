@@ -68,6 +68,7 @@ def _able(sample: ModuleSample) -> bool:
     "memory-format",
     subject_kind="module",
     statement="Channels-last parameters and inputs give the oracle's values, in the CPU's strides.",
+    documentation="tensor_attributes.html",
     level="training",
     applies=applies,
     capabilities=("channels_last",),

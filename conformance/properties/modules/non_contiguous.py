@@ -80,6 +80,7 @@ RUNS = ((Procedure("strided", _run), FORWARD), (Procedure("strided", _run, backw
     "non-contiguous",
     subject_kind="module",
     statement="Strided inputs and cotangents give the outputs and gradients of contiguous ones.",
+    documentation="generated/torch.Tensor.stride.html",
     level="core",
     applies=applies,
     capabilities=("non_contiguous",),

@@ -39,6 +39,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "random",
     subject_kind="module",
     statement="A seed reproduces the values of random modules, another changes them; frequencies are right.",
+    documentation="notes/randomness.html",
     level="core",
     applies=applies,
     capabilities=("random",),

@@ -65,6 +65,7 @@ def _sharing(state: dict[str, torch.Tensor]) -> list[list[str]]:
     "state-dict",
     subject_kind="module",
     statement="A saved state dict loads bit for bit to device and CPU; a module with it computes the same.",
+    documentation="notes/serialization.html",
     level="core",
     applies=applies,
     capabilities=("serialization",),

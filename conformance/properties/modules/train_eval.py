@@ -56,6 +56,7 @@ def _trainable(sample: ModuleSample) -> bool:
     "train-eval",
     subject_kind="module",
     statement="Running statistics move in train mode as on the CPU and rest in eval mode, as does dropout.",
+    documentation="notes/modules.html",
     level="core",
     applies=applies,
 )

@@ -41,6 +41,7 @@ ACCUMULATE = Procedure("accumulate", _accumulate, backward=True)
     "zero-grad",
     subject_kind="module",
     statement="Gradients of several calls add up; zero_grad sets them to None or, in place, to zeros.",
+    documentation="generated/torch.nn.Module.html",
     level="training",
     applies=applies,
     capabilities=("autograd",),

@@ -51,6 +51,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement=(
         "Inputs that are lazy conjugates or negatives give the values of plain inputs, in place as well."
     ),
+    documentation="generated/torch.Tensor.resolve_conj.html",
     level="core",
     applies=applies,
     capabilities=("conj_neg_views",),

@@ -47,6 +47,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "bool-bytes",
     subject_kind="operator",
     statement="Booleans that view(torch.bool) makes of bytes from 2 to 255 are true like any others.",
+    documentation="generated/torch.Tensor.view.html",
     level="full",
     applies=applies,
 )

@@ -114,6 +114,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "With dynamic=True one compiled function gives right values for several sizes, compiled "
         "twice at most."
     ),
+    documentation="generated/torch.compile.html",
     level="core",
     applies=applies,
     capabilities=("compile",),

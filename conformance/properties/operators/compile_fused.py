@@ -59,6 +59,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "compile_fused",
     subject_kind="operator",
     statement="Compiled with the target's options for fusion, values and gradients are within the tolerance.",
+    documentation="generated/torch.compile.html",
     level="training",
     applies=applies,
     capabilities=("compile",),

@@ -35,6 +35,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "compile_gradient",
     subject_kind="operator",
     statement="Gradients through a compiled call equal the CPU's in float64 within the backward tolerance.",
+    documentation="generated/torch.compile.html",
     level="training",
     applies=applies,
     capabilities=("compile", "autograd"),

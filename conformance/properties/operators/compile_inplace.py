@@ -55,6 +55,7 @@ def fits(sample: Sample, want: Expected) -> bool:
     "compile_inplace",
     subject_kind="operator",
     statement="Compiled, the in-place form returns its input, with its memory, holding the oracle's value.",
+    documentation="generated/torch.compile.html",
     level="core",
     applies=applies,
     capabilities=("compile", "inplace"),

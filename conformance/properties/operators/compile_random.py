@@ -45,6 +45,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "A compiled random operator draws other values with each call, the same after the same seed, of the "
         "promised distribution."
     ),
+    documentation="generated/torch.compile.html",
     level="core",
     applies=applies,
     capabilities=("compile", "random"),

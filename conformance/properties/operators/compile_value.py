@@ -25,6 +25,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "compile_value",
     subject_kind="operator",
     statement="Compiled into one graph, the operator gives the oracle's values and metadata, twice.",
+    documentation="generated/torch.compile.html",
     level="bringup",
     applies=applies,
     capabilities=("compile",),

@@ -42,6 +42,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "Compiled, strided inputs at an offset give the oracle's values; views share memory with their "
         "base, even if the graph writes to them."
     ),
+    documentation="generated/torch.compile.html",
     level="core",
     applies=applies,
     capabilities=("compile", "views"),

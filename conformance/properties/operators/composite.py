@@ -45,6 +45,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement=(
         "The operator, as far as it is made of others, does only what tensor subclasses and modes can follow."
     ),
+    documentation="notes/extending.html",
     level="full",
     applies=applies,
     runs=False,

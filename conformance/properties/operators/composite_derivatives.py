@@ -122,6 +122,7 @@ def _forward(info: Any, sample: Sample, equal: Callable[..., None]) -> None:
     "composite-backward",
     subject_kind="operator",
     statement="The backward, as far as it is made of operators, does only what tensor subclasses can follow.",
+    documentation="notes/extending.html",
     level="full",
     applies=applies_backward,
     capabilities=("autograd",),
@@ -139,6 +140,7 @@ def check_backward(target: Target, subject: Subject, recorder: Recorder) -> None
         "Forward-mode formulas, as far as they are made of operators, do only what tensor subclasses can "
         "follow."
     ),
+    documentation="notes/extending.html",
     level="full",
     applies=applies_forward,
     capabilities=("forward_ad",),

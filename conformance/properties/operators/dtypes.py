@@ -60,6 +60,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "The operator works in every declared dtype (by default those in which the CPU was seen to work) and "
         "refuses others with a clean error or works as well, which is noted."
     ),
+    documentation="tensor_attributes.html",
     level="core",
     applies=applies,
     runs=False,

@@ -25,6 +25,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "error-message",
     subject_kind="operator",
     statement="The messages of errors for wrong arguments match the patterns of torch's database.",
+    documentation="torch.html",
     level="full",
     applies=applies,
     runs=False,

@@ -24,6 +24,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "error-type",
     subject_kind="operator",
     statement="Wrong arguments raise the type of error that torch's database names.",
+    documentation="torch.html",
     level="core",
     applies=applies,
     runs=False,

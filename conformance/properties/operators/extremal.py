@@ -45,6 +45,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "Infinities, NaNs, extremes, small and large values, numbers, broadcast inputs and those outside of "
         "the domain give the oracle's values."
     ),
+    documentation="notes/numerical_accuracy.html",
     level="core",
     applies=applies,
 )

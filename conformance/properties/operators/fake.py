@@ -35,6 +35,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement=(
         "Shape, dtype, layout, strides and aliasing predicted by fake tensors are those of the real result."
     ),
+    documentation="user_guide/torch_compiler/torch.compiler_fake_tensor.html",
     level="core",
     applies=applies,
     capabilities=("fake_tensors",),

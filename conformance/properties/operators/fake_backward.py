@@ -36,6 +36,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "fake_backward",
     subject_kind="operator",
     statement="Shape, dtype and layout of gradients are those that fake tensors predict.",
+    documentation="user_guide/torch_compiler/torch.compiler_fake_tensor.html",
     level="full",
     applies=applies,
     capabilities=("autograd", "fake_tensors"),

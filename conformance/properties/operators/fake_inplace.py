@@ -34,6 +34,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement=(
         "In place, an operator returns its input, of the shape, dtype and strides that a fake tensor says."
     ),
+    documentation="user_guide/torch_compiler/torch.compiler_fake_tensor.html",
     level="full",
     applies=applies,
     capabilities=("fake_tensors", "inplace"),

@@ -86,6 +86,7 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
         "Forward-mode tangents equal the CPU's, in place as well, and pair with cotangents as the backward "
         "does."
     ),
+    documentation="autograd.html",
     level="training",
     applies=applies,
     capabilities=("forward_ad",),

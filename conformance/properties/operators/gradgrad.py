@@ -37,6 +37,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "Gradients of gradients equal the CPU's, in place as well; if a gradient is constant, it is so on "
         "the device too; those that torch does not have are refused."
     ),
+    documentation="notes/gradcheck.html",
     level="training",
     applies=applies,
     capabilities=("autograd", "double_backward"),

@@ -43,6 +43,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "Gradients equal the CPU's, and those equal the numerical derivative along a random direction; the "
         "backward changes neither arguments nor results nor the gradients that it is given."
     ),
+    documentation="notes/gradcheck.html",
     level="training",
     applies=applies,
     capabilities=("autograd",),

@@ -65,6 +65,7 @@ class Way:
         "Gradients do not depend on which other inputs want one, on the layout of the gradients that they "
         "come from, or on whether other results have none or zeros; they add up if an input is used twice."
     ),
+    documentation="notes/autograd.html",
     level="training",
     applies=applies,
     capabilities=("autograd",),

@@ -37,6 +37,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement=(
         "With forward and backward in one graph, a replay gives the gradients of the data given by then."
     ),
+    documentation="notes/cuda.html",
     level="training",
     applies=applies,
     capabilities=("graphs", "autograd"),

@@ -35,6 +35,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement=(
         "A captured in-place call writes the oracle's value to the memory of its input with each replay."
     ),
+    documentation="notes/cuda.html",
     level="core",
     applies=applies,
     capabilities=("graphs", "inplace"),

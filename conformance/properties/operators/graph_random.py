@@ -42,6 +42,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "Each replay of a random operator draws other values of the promised distribution; after the same "
         "seed the same ones come."
     ),
+    documentation="notes/cuda.html",
     level="core",
     applies=applies,
     capabilities=("graphs", "random"),

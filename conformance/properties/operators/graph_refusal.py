@@ -48,6 +48,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "A call for which the host needs a value is refused with a clean error when it is captured, after "
         "which the device captures others; or its graph follows new data."
     ),
+    documentation="notes/cuda.html",
     level="core",
     applies=applies,
     capabilities=("graphs",),

@@ -23,6 +23,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "graph_value",
     subject_kind="operator",
     statement="Replayed, a captured call gives the oracle's values of the data that its inputs hold by then.",
+    documentation="notes/cuda.html",
     level="bringup",
     applies=applies,
     capabilities=("graphs",),

@@ -39,6 +39,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "Captured on inputs that are strided views, a call follows what the views hold and leaves the memory "
         "between their elements alone; one tensor given twice stays one."
     ),
+    documentation="notes/cuda.html",
     level="core",
     applies=applies,
     capabilities=("graphs", "views"),

@@ -66,6 +66,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "Inputs with gaps, transposed, at an offset, expanded and with any stride of a dimension of size one "
         "give the values of contiguous inputs."
     ),
+    documentation="generated/torch.Tensor.stride.html",
     level="core",
     applies=applies,
     capabilities=("non_contiguous",),

@@ -53,6 +53,7 @@ def has_out(subject: Subject) -> bool:
         "out= is returned itself, resized from zero elements, written in place with its strides kept "
         "otherwise."
     ),
+    documentation="notes/out.html",
     level="core",
     applies=applies,
     capabilities=("out_variants",),

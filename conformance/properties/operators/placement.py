@@ -98,6 +98,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "The place at which the operator runs is observed; it is not the CPU unless the target declares a "
         "fallback."
     ),
+    documentation="accelerator/operators.html",
     level="full",
     applies=applies,
     runs=False,

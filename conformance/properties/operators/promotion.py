@@ -46,6 +46,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "Mixed dtypes, tensors of no dimensions and Python numbers give the dtype that torch.result_type "
         "and the CPU give, or the CPU's refusal."
     ),
+    documentation="tensor_attributes.html",
     level="core",
     applies=applies,
     runs=False,

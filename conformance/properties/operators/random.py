@@ -54,6 +54,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "After the same seed the same values come, after another seed others, of the promised "
         "distribution; the host's generator neither moves nor matters."
     ),
+    documentation="notes/randomness.html",
     level="core",
     applies=applies,
     capabilities=("random",),

@@ -43,6 +43,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "Each choice of dimensions and keepdim gives the oracle's shape and values, over equal and "
         "extremal values too; reducing nothing gives the identity."
     ),
+    documentation="torch.html",
     level="core",
     applies=applies,
 )

@@ -89,6 +89,7 @@ def sizes_of(place: int, count: int) -> tuple[int, ...]:
         "Results of 15 to 70,000 elements equal the oracle's, the largest also in place and with out=; no "
         "call changes what it does not write."
     ),
+    documentation="torch.html",
     level="core",
     applies=applies,
 )

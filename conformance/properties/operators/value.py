@@ -31,6 +31,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "Results have the oracle's nesting, shapes, dtypes and device, and its values within the tolerance; "
         "arguments that the operator does not write stay as they were."
     ),
+    documentation="torch.html",
     level="bringup",
     applies=applies,
     smoke=True,

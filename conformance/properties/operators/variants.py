@@ -72,6 +72,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "Function, method, operator and aliases agree in value and gradient; in-place forms return their "
         "input, with its memory, holding the function's value."
     ),
+    documentation="tensors.html",
     level="core",
     applies=applies,
 )

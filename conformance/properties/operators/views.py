@@ -66,6 +66,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "A result that aliases its input on the CPU does so on the device, with the same geometry; others do "
         "not."
     ),
+    documentation="tensor_view.html",
     level="core",
     applies=applies,
     capabilities=("views",),

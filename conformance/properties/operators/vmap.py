@@ -18,6 +18,7 @@ from conformance.target.target import Target
     "vmap",
     subject_kind="operator",
     statement="vmap gives what one call after the other gives, wherever the batch dimension is.",
+    documentation="generated/torch.vmap.html",
     level="full",
     applies=transforms.applies,
     capabilities=("functorch",),

@@ -47,6 +47,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement=(
         "Inputs of zero elements give the shape, dtype and value that the CPU gives, or its type of error."
     ),
+    documentation="torch.html",
     level="core",
     applies=applies,
     about_emptiness=True,

@@ -61,6 +61,7 @@ CLOSED = Procedure("closure", _closed)
     "closure",
     subject_kind="optimizer",
     statement="step(closure) returns the loss before the step, enables gradients, and moves as on the CPU.",
+    documentation="optim.html",
     level="training",
     applies=applies,
     capabilities=("autograd",),

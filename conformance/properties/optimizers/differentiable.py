@@ -74,6 +74,7 @@ def _procedure(subject: Subject) -> Procedure:
     "differentiable",
     subject_kind="optimizer",
     statement="With differentiable=True gradients flow through the steps to the start and to the gradients.",
+    documentation="optim.html",
     level="full",
     applies=applies,
     capabilities=("autograd",),

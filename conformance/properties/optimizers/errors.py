@@ -33,6 +33,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "error-inputs",
     subject_kind="optimizer",
     statement="Wrong arguments raise the type of error, with the words, that torch's database lists.",
+    documentation="optim.html",
     level="full",
     applies=applies,
     capabilities=("autograd",),

@@ -30,6 +30,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "grad-scaler",
     subject_kind="optimizer",
     statement="GradScaler's steps equal unscaled ones; a step with an infinite or NaN gradient is left out.",
+    documentation="amp.html",
     level="training",
     applies=applies,
     capabilities=("autograd", "grad_scaler"),

@@ -26,6 +26,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "implementations",
     subject_kind="optimizer",
     statement="The implementations agree in values and states, and keep their states on the right devices.",
+    documentation="optim.html",
     level="training",
     applies=applies,
     capabilities=("autograd",),

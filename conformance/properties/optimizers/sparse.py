@@ -51,6 +51,7 @@ def _sparse(options: dict[str, Any]) -> Procedure:
     "sparse-gradients",
     subject_kind="optimizer",
     statement="Gradients in COO layout, with repeated rows, move parameters as on the CPU.",
+    documentation="generated/torch.optim.SparseAdam.html",
     level="full",
     applies=applies,
     capabilities=("autograd", "sparse"),

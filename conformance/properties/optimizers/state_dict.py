@@ -30,6 +30,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "state-dict",
     subject_kind="optimizer",
     statement="A run saved after two steps and loaded, through either device, ends as an uninterrupted one.",
+    documentation="generated/torch.optim.Optimizer.state_dict.html",
     level="training",
     applies=applies,
     capabilities=("autograd", "serialization"),

@@ -55,6 +55,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "memory's dtype cannot hold are errors whenever they are on the CPU, and of the same class, to which "
         "the tests of torch's database (ErrorInput.error_type) hold every device."
     ),
+    documentation="torch.html",
     level="core",
     applies=applies,
     modes=("eager",),

@@ -35,6 +35,7 @@ _LIMIT = 4
         "new tensor shares no memory with an argument, what it calls a view does; an empty out= is resized; "
         "strides are those of torch's Meta kernels."
     ),
+    documentation="notes/out.html",
     level="core",
     applies=functools.partial(dtypes, "overload-forms"),
     modes=("eager",),

@@ -43,6 +43,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     statement=(
         "An index out of range, negative or not, is an error in every form whenever it is one on the CPU."
     ),
+    documentation="torch.html",
     level="full",
     applies=applies,
     modes=("eager",),

@@ -65,6 +65,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "Gaps, an offset, both, transposed and channels_last memory of one argument, or of what is written, "
         "change no result, and no memory beside it."
     ),
+    documentation="generated/torch.Tensor.stride.html",
     level="core",
     applies=applies,
     modes=("eager",),

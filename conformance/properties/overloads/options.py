@@ -79,6 +79,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "Every option has the effect that it has on the CPU, in every form; two arguments of one shape keep "
         "their places."
     ),
+    documentation="torch.html",
     level="core",
     applies=applies,
     modes=("eager",),

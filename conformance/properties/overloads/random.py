@@ -57,6 +57,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "and no more of the first ones, shifted or not, than chance does; no call keeps memory or changes "
         "what lies beside."
     ),
+    documentation="notes/randomness.html",
     level="core",
     applies=applies,
     modes=("eager",),

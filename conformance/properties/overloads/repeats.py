@@ -57,6 +57,7 @@ _PATIENCE = 60.0
         "arguments. They leave no memory allocated; a call with other values after one of the same sizes "
         "gives its own results."
     ),
+    documentation="notes/randomness.html",
     level="core",
     applies=functools.partial(dtypes, "overload-repeats"),
     modes=("eager",),

@@ -71,6 +71,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
         "batches of 513 give the CPU's results in every form; so do further sizes from 15 to 70,000, each in "
         "one dtype, form and layout, and a function of more than 2^20 elements, unless the CPU is slow at it."
     ),
+    documentation="torch.html",
     level="core",
     applies=applies,
     modes=("eager",),

@@ -100,6 +100,7 @@ def keeps_small_numbers(name: str) -> bool:
         "NaN, infinities and subnormal numbers in any argument give what they give on the CPU, and integers "
         "beyond 2^53 are exact; what moves values keeps every bit, signs of zeros included."
     ),
+    documentation="notes/numerical_accuracy.html",
     level="core",
     applies=applies,
     modes=("eager",),

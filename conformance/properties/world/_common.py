@@ -133,6 +133,7 @@ def together(
             modes=("distributed",),
             runs=False,
             capabilities=("distributed", *capabilities),
+            documentation=areas.WORLD[area].documentation,
         )(lambda target, subject, recorder: check(Bench(target, recorder)))
         return check
 

@@ -135,6 +135,10 @@ async function showSubject(subject) {
       `<br><small>${text((index.properties[propertyOf(entry)] || {}).promise || "")}</small>`) +
     (placed.length ? `<h3>Placement</h3><ul>${placed.join("")}</ul>` : "");
 }
+const documented = (name) => {
+  const page = (index.properties[name] || {}).documentation;
+  return page ? ` <a href="${text(page)}" rel="noreferrer">PyTorch on ${text(name)}</a>` : "";
+};
 const quoted = (value) => (/[\s(),":]/.test(value) ? `"${value}"` : value);
 
 async function showProperty(name) {
@@ -143,7 +147,7 @@ async function showProperty(name) {
     .sort((a, b) => a.name.localeCompare(b.name));
   const known = index.properties[name];
   if (!known) return `<p>No backend has a result of ${text(name)}.</p>`;
-  return `<h2>${text(name)}</h2><p>${text(known.promise)}</p>` +
+  return `<h2>${text(name)}</h2><p>${text(known.promise)}${documented(name)}</p>` +
     grid(found, "subject", (entry) => link("op", subjectOf(entry)));
 }
 
@@ -165,7 +169,7 @@ async function showResult(id) {
   const rows = [...entry.lines].filter(([, found]) => found.dtypes.includes(dtype)).map(([line, found]) =>
     [line, found.letters[found.dtypes.indexOf(dtype)]]);
   const promise = (index.properties[propertyOf(entry)] || {}).promise || "";
-  return `<h2><code>${text(id)}</code></h2><p>${text(promise)}</p><p>${link("op", subjectOf(entry))} · ` +
+  return `<h2><code>${text(id)}</code></h2><p>${text(promise)}${documented(propertyOf(entry))}</p><p>${link("op", subjectOf(entry))} · ` +
     `${link("property", propertyOf(entry))} · ${text(alone(rows))}</p>` +
     wide("Verdicts", '<thead><tr><th scope="col">backend</th><th scope="col">verdict</th><th scope="col">since</th>' +
       '<th scope="col">history</th><th scope="col">what it says</th><th scope="col">repeat</th></tr></thead><tbody>' +

@@ -7,7 +7,8 @@ import json
 from expecttest import assert_expected_inline
 
 from conformance.report.compact import compact
-from tests.support.legs import three_results
+from conformance.results import document
+from tests.support.legs import leg, three_results
 
 
 def test_the_report_carries_compact_data() -> None:
@@ -100,3 +101,11 @@ def test_the_report_carries_compact_data() -> None:
  }
 }""",
     )
+
+
+def test_a_property_has_the_page_of_its_documentation() -> None:
+    made = leg("eager", "pass")
+    made["cases"] = {"out/add": {"dtypes": ["float32"]}, "p/s0": {"dtypes": ["d"]}}
+    found = compact(document.document([made]))
+    assert found["documentation"] == {"out": "https://docs.pytorch.org/docs/stable/notes/out.html"}
+    assert list(found["promises"]) == ["out"]

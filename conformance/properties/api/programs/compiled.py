@@ -23,6 +23,7 @@ COUNT = 32
         "Compiled as one graph, programs of operators, views and writes leave in every tensor what they "
         "leave there on the CPU, with the inputs that they were compiled for and with others."
     ),
+    documentation="generated/torch.compile.html",
     level="core",
     applies=in_dtypes(),
     capabilities=("compile", "views"),

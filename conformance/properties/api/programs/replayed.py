@@ -23,6 +23,7 @@ COUNT = 30
         "Replayed on new data, captured programs of operators, views and writes leave in every tensor what "
         "they leave there on the CPU with these data."
     ),
+    documentation="notes/cuda.html",
     level="core",
     applies=in_dtypes(due=lambda target: target.has_graphs),
     capabilities=("graphs", "views"),

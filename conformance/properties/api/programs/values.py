@@ -25,6 +25,7 @@ COUNT = 100
         "the CPU: a write through a view is seen in all that share its memory, and in nothing that was "
         "computed before it."
     ),
+    documentation="tensor_view.html",
     level="core",
     applies=in_dtypes(),
     capabilities=("views",),
@@ -50,6 +51,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     statement=(
         "A program leaves the same in every tensor if a lazy device runs what it holds between its steps."
     ),
+    documentation="tensor_view.html",
     level="core",
     applies=in_dtypes(due=lambda target: "mark_step" in target.hooks),
     capabilities=("views",),
