@@ -214,7 +214,7 @@ def browser(session: nox.Session) -> None:
             session.error(f"there is no {program}: apt-get install chromium chromium-driver")
     environment = Environment(session)
     install_torch(environment)
-    environment.install("-e", str(ROOT), "selenium")
+    environment.install("-e", str(ROOT), "selenium", "pillow")
     environment.install("--no-deps", "axe-playwright-python")
     environment.run("pytest", "-q", "tests/browser", *session.posargs, env={"CONFORMANCE_BROWSER": "1"})
 

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from conformance.commands import common
+from conformance.commands import common, snippets
 from conformance.errors import UsageError
-from conformance.model.records import Leg
-from conformance.report import files, groups, issue, summary
-
-#: Seconds that making a snippet may take.
-_SNIPPET_SECONDS = 400
+from conformance.report import files, groups, issue, scripts, summary
 
 
 def add(commands: Any) -> None:
@@ -59,24 +52,11 @@ def execute(arguments: argparse.Namespace) -> int:
     group = causes[arguments.cause - 1]
     number, row = group.example
     target = arguments.target or summary.target_word(legs[number])
-    snippet = None if arguments.no_snippet else _snippet(row["id"], target, legs[number])
+    snippet = None
+    if not arguments.no_snippet:
+        made = scripts.read(arguments.directory, legs[number]["mode"], row["id"])
+        snippet = made or snippets.make(row["id"], target, legs[number])
     print(f"# {issue.title(group)}\n")
     # A file's name is as much of it as others can use.
     print(issue.body(group, legs, Path(target).name, snippet), end="")
     return 0
-
-
-def _snippet(result_id: str, target: str, leg: Leg) -> str | None:
-    """The script that shows a result's failure; None, with a line on stderr, if there is none."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "snippet.py"
-        command = [sys.executable, "-m", "conformance", "repro", result_id, "--target", target]
-        command += ["--mode", leg["mode"], "--samples", leg["samples"], "--snippet", str(file)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_SNIPPET_SECONDS)
-            return file.read_text()
-        except (OSError, subprocess.TimeoutExpired) as error:
-            words = [] if isinstance(error, subprocess.TimeoutExpired) else done.stderr.strip().splitlines()
-            why = words[-1] if words else "repro made none"
-            print(f"no snippet: {why}; run {' '.join(command[3:-2])}", file=sys.stderr)
-            return None

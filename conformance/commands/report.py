@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from conformance.commands import common
+from conformance.commands import common, snippets
 from conformance.expectations import entries
 from conformance.model.records import Leg
 from conformance.report import files, sarif, summary
@@ -27,6 +27,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--root", type=Path, default=Path(), metavar="DIR", help="root of the repository of the alerts (.)"
     )
+    snippets.option(parser)
     parser.set_defaults(execute=execute)
 
 
@@ -50,6 +51,8 @@ def execute(arguments: argparse.Namespace) -> int:
         legs += _without_part(folder, {leg["name"] for leg in legs})
     else:
         legs = files.read(folder)
+    if arguments.snippets:
+        snippets.write(folder, legs, arguments.snippets, arguments.target)
     document = files.write(folder, legs, common.opening(legs))
     if arguments.sarif is not None:
         sarif.write(arguments.sarif, document, arguments.root)

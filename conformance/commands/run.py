@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.builds import installed
-from conformance.commands import common
+from conformance.commands import common, snippets
 from conformance.distributed import USUAL_LIMIT
 from conformance.errors import UsageError
 from conformance.model.records import Document
@@ -68,6 +68,7 @@ def add(commands: Any) -> None:
         action="store_true",
         help="measure what the time goes into, and write conformance-profile.html and .json",
     )
+    snippets.option(parser)
     parser.add_argument(
         "--part",
         action="store_true",
@@ -121,6 +122,7 @@ def execute(arguments: argparse.Namespace) -> int:
             print(f"nothing to do: the run in {folder} {why}")
             return _say(document, arguments, chosen)
     before = common.earlier(chosen.output) if folder is None else None
+    stopped = False
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
         if folder is not None:
@@ -130,7 +132,7 @@ def execute(arguments: argparse.Namespace) -> int:
         else:
             legs_run = multi_mode.run(chosen)
     except legs.Interrupted as stop:
-        legs_run = stop.found
+        legs_run, stopped = stop.found, True
         print("stopped by the user; the results so far are written", file=sys.stderr)
     except legs.NothingToRun as nothing:
         if not chosen.part:
@@ -145,6 +147,8 @@ def execute(arguments: argparse.Namespace) -> int:
         legs_run = [results.not_run(chosen, mode, build, str(error))]
     finally:
         signal.signal(signal.SIGTERM, previous)
+    if arguments.snippets and not stopped:
+        snippets.write(chosen.output, legs_run, arguments.snippets, chosen.target_argument)
     opening = common.opening(legs_run, before)
     return _say(files.write(chosen.output, legs_run, opening), arguments, chosen)
 

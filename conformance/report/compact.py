@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
 from conformance.model import documentation
@@ -16,6 +16,8 @@ from conformance.report.opening import Opening
 from conformance.report.summary import repeat, target_word
 from conformance.subjects.areas import AREAS
 
+#: Returns the script that shows a failure, by mode and result; None if there is none.
+Script = Callable[[str, str], str | None]
 #: One letter per verdict; the page's script reads the same table from the data.
 LETTERS = {
     Verdict.CRASH: "C",
@@ -78,8 +80,20 @@ class Names:
         return list(self.numbers)
 
 
-def compact(results: Document, opening: Opening | None = None) -> dict[str, object]:
-    """The data of the page from a results document, and what it opens with."""
+def no_script(mode: str, result_id: str) -> None:
+    """Return None: there is no script of any result."""
+
+
+def compact(
+    results: Document, opening: Opening | None = None, script: Script = no_script
+) -> dict[str, object]:
+    """Return the data of the page from a results document.
+
+    Args:
+        results: the document.
+        opening: levels and changes, which come first.
+        script: returns the script that shows a failure, by mode and result, or None.
+    """
     statements_of = _statements(results["legs"])
     return {
         "suite": results["suite"],
@@ -97,14 +111,14 @@ def compact(results: Document, opening: Opening | None = None) -> dict[str, obje
             for name, found in statements_of.items()
             if found.documentation
         },
-        "causes": [_cause(group) for group in groups.of(results["legs"])[:CAUSES]],
+        "causes": [_cause(group, results["legs"], script) for group in groups.of(results["legs"])[:CAUSES]],
         "opening": None if opening is None else opening.to_json(),
         "legs": [_leg(leg) for leg in results["legs"]],
     }
 
 
 def _statements(legs: Sequence[Leg]) -> dict[str, Statement]:
-    """What the manifest says of the properties of legs, by name; of a name with two kinds the first."""
+    """Statements of the manifest about properties of legs, by name; of a name with two kinds the first."""
     found: dict[str, Statement] = {}
     for case in (case for leg in legs for case in leg["cases"]):
         name, _, subject = case.partition("/")
@@ -113,7 +127,7 @@ def _statements(legs: Sequence[Leg]) -> dict[str, Statement]:
     return found
 
 
-def _cause(group: groups.Group) -> dict[str, object]:
+def _cause(group: groups.Group, legs: Sequence[Leg], script: Script) -> dict[str, object]:
     number, row = group.example
     kind, message = groups.said(row)
     return {
@@ -126,6 +140,7 @@ def _cause(group: groups.Group) -> dict[str, object]:
         "said": next(iter(message.splitlines()), "")[:300],
         "leg": number,
         "id": row["id"],
+        "script": script(legs[number]["mode"], row["id"]),
     }
 
 

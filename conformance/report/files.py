@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from conformance.errors import UsageError
 from conformance.expectations import entries
 from conformance.expectations.entries import Book
 from conformance.model.records import Document, Header, Leg
-from conformance.report import html, junit, profile
+from conformance.report import html, junit, profile, scripts
 from conformance.report.opening import Opening
 from conformance.results import document as results
 from conformance.results import folders
@@ -40,7 +41,12 @@ def write(
     junit.write(folder / "junit.xml", document)
     journals = [path for source in (folder, *sources) for path in folders.journals(source)]
     shown = profile.write(folder, [path for path in journals if _is_profiled(path)])
-    html.write(folder / "report.html", document, shown[0].name if shown else None, opening)
+    html.write(
+        folder / "report.html",
+        document,
+        html.Beside(shown[0].name if shown else None, functools.partial(scripts.read, folder)),
+        opening,
+    )
     return document
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 from conformance.model.records import Document
 from conformance.query import language
-from conformance.report.compact import compact
+from conformance.report.compact import Script, compact, no_script
 from conformance.report.opening import Opening
 
 _FOLDER = Path(__file__).parent
@@ -22,21 +23,33 @@ def embed(data: Any) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def page(results: Document, profile: str | None = None, opening: Opening | None = None) -> str:
+@dataclasses.dataclass(frozen=True)
+class Beside:
+    """Things that lie beside the results of a run.
+
+    ``profile`` is the file that shows what the time went into; ``script`` returns the script that shows a
+    failure, by mode and result.
+    """
+
+    profile: str | None = None
+    script: Script = no_script
+
+
+def page(results: Document, beside: Beside = Beside(), opening: Opening | None = None) -> str:
     """The page of a results document.
 
     Args:
         results: the document.
-        profile: the file beside it that shows what the time went into, if there is one.
+        beside: things that lie beside it.
         opening: levels and changes, which come first.
     """
     template = (_FOLDER / "page.html").read_text()
     parts = {
         "STYLE": (_FOLDER / "page.css").read_text(),
         "SCRIPT": "\n".join(script.read_text() for script in _SCRIPTS),
-        "DATA": embed(compact(results, opening)),
+        "DATA": embed(compact(results, opening, beside.script)),
     }
-    link = f'<p><a href="{profile}">Time by phase</a></p>' if profile else ""
+    link = f'<p><a href="{beside.profile}">Time by phase</a></p>' if beside.profile else ""
     template = template.replace("<!--PROFILE-->", link)
     before, _, rest = template.partition("/*STYLE*/")
     middle, _, rest = rest.partition("/*DATA*/")
@@ -44,6 +57,6 @@ def page(results: Document, profile: str | None = None, opening: Opening | None 
     return "".join((before, parts["STYLE"], middle, parts["DATA"], last, parts["SCRIPT"], end))
 
 
-def write(path: Path, results: Document, profile: str | None = None, opening: Opening | None = None) -> None:
+def write(path: Path, results: Document, beside: Beside = Beside(), opening: Opening | None = None) -> None:
     """Write the report of a results document; the arguments are those of `page`."""
-    path.write_text(page(results, profile, opening))
+    path.write_text(page(results, beside, opening))

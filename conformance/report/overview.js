@@ -108,6 +108,11 @@ function subjectEntry(group, open) {
     `<div class="scroll">${table()}</div>${repeats}</details>`;
 }
 
+/* A script that shows a failure with torch and the backend alone, behind a click. */
+const scriptOf = (script) => '<details class="script"><summary>script that shows it</summary>' +
+  `<p><button class="copy" data-copy="${text(script)}">copy</button></p>` +
+  `<pre tabindex="0">${text(script)}</pre></details>`;
+
 /* Results that seem to have one cause: how many, and the one to look at first. */
 function causeTable() {
   return "<table><thead><tr><th>results</th><th>of</th><th>look first at</th><th>command</th></tr></thead><tbody>" +
@@ -115,7 +120,8 @@ function causeTable() {
       const line = commandOf(data.legs[cause.leg], cause.id);
       return `<tr><td>${text(cause.counts)}</td><td>${text(cause.name)}</td>` +
         `<td class="said"><button class="link" data-result="${cause.leg},${text(cause.id)}">${text(cause.id)}</button><br>` +
-        `${text(cause.kind)}: ${text(cause.said)}${cause.pattern ? `<br><strong>${text(cause.pattern)}</strong>` : ""}</td>` +
+        `${text(cause.kind)}: ${text(cause.said)}${cause.pattern ? `<br><strong>${text(cause.pattern)}</strong>` : ""}` +
+        `${cause.script ? scriptOf(cause.script) : ""}</td>` +
         `<td><button class="copy" data-copy="${text(line)}">copy</button></td></tr>`;
     }).join("") + "</tbody></table>";
 }

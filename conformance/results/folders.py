@@ -25,6 +25,7 @@ _OWN = (
     "conformance-profile.html",
     "conformance-profile.json",
     "tracebacks",
+    "snippets",
     "logs",
     "legs",
 )

@@ -14,7 +14,7 @@ import pytest
 
 from conformance import cli
 from conformance.results import document
-from tests.browser import chromium
+from tests.browser import chromium, pictures
 from tests.support.site_runs import TODAY, failing, made
 
 pytest.importorskip("selenium", reason="selenium is not installed; run nox -s browser")
@@ -133,6 +133,26 @@ def test_the_other_pages_are_accessible(browser: Any, address: str, name: str, s
     chromium.shot(browser, f"site-{name.rpartition('/')[2].removesuffix('.html')}-{scheme}")
     assert chromium.violations(browser) == []
     chromium.dark(browser, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("index", "index.html"),
+        ("green", "backends/cpu.html"),
+        ("regression", "backends/hpu-reference.html"),
+        ("new", "backends/torch-npu.html"),
+        ("operator", "explore.html#op=add"),
+    ],
+)
+def test_it_looks_as_somebody_has_seen_it(
+    browser: Any, address: str, name: str, place: str, tmp_path: Path
+) -> None:
+    browser.get("about:blank")
+    browser.get(f"{address}/{place}")
+    if "#" in place:
+        WebDriverWait(browser, 20).until(view)
+    pictures.compare(browser, f"site-{name}", tmp_path)
 
 
 def test_the_page_of_a_result_says_since_when_it_fails_and_what_it_says(show: Open, folder: Path) -> None:

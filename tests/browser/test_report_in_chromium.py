@@ -13,7 +13,7 @@ from conformance.commands import common
 from conformance.model.verdicts import Verdict
 from conformance.report import html
 from conformance.results import document
-from tests.browser import chromium
+from tests.browser import chromium, pictures
 from tests.support.certifiable import leg, settled, with_rows
 
 pytest.importorskip("selenium", reason="selenium is not installed; run nox -s browser")
@@ -24,6 +24,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 VIEWS = ("overview", "matrix", "failures", "notes", "run")
 TARGETS = ("green", "early", "regression")
+SCRIPT = 'import torch\n\nprint(torch.mul(1, 2))  # </script><b id="taken">\n'
 
 
 def failure(kind: str, message: str, verdict: str = "fail") -> dict[str, Any]:
@@ -61,6 +62,11 @@ def legs_of(target: str) -> tuple[list[Any], list[Any]]:
     return [found], [before]
 
 
+def script_of(mode: str, result_id: str) -> str | None:
+    """A script for one of the causes, as ``--snippets`` writes it."""
+    return SCRIPT if "/mul@" in result_id or "/div@" in result_id else None
+
+
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The address of a report for each target."""
@@ -69,7 +75,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for target in TARGETS:
         legs, before = legs_of(target)
         page = folder / f"{target}.html"
-        html.write(page, document.document(legs), opening=common.opening(legs, before))
+        made = document.document(legs)
+        html.write(page, made, html.Beside(script=script_of), common.opening(legs, before))
         addresses[target] = page.as_uri()
     return addresses
 
@@ -118,6 +125,42 @@ def test_it_is_accessible(
     page = open_page(f"{reports[target]}#view={view}")
     chromium.dark(page, scheme == "dark")
     chromium.shot(page, f"report-{target}-{view}-{scheme}")
+    assert chromium.violations(page) == []
+
+
+@pytest.mark.parametrize("name", ["overview-light", "overview-dark", "matrix-light"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_it_looks_as_somebody_has_seen_it(
+    open_page: Open, reports: dict[str, str], target: str, name: str, tmp_path: Path
+) -> None:
+    view, _, scheme = name.partition("-")
+    page = open_page(f"{reports[target]}#view={view}")
+    chromium.dark(page, scheme == "dark")
+    pictures.compare(page, f"report-{target}-{name}", tmp_path)
+
+
+def test_a_page_that_looks_different_is_seen(
+    open_page: Open, reports: dict[str, str], tmp_path: Path
+) -> None:
+    page = open_page(f"{reports['early']}#view=overview")
+    page.execute_script("document.querySelector('main').style.marginLeft = '20rem'")
+    with pytest.raises(AssertionError, match="report-early-overview-light differs"):
+        pictures.compare(page, "report-early-overview-light", tmp_path)
+    assert (tmp_path / "report-early-overview-light.png").is_file()
+    with pytest.raises(AssertionError, match="report-green-overview-light differs"):
+        pictures.compare(
+            open_page(f"{reports['early']}#view=overview"), "report-green-overview-light", tmp_path
+        )
+
+
+def test_the_script_of_a_cause_is_behind_a_click(open_page: Open, reports: dict[str, str]) -> None:
+    page = open_page(f"{reports['early']}#view=overview")
+    (details,) = page.find_elements(By.CSS_SELECTOR, "details.script")
+    assert not details.find_element(By.TAG_NAME, "pre").is_displayed()
+    details.find_element(By.TAG_NAME, "summary").click()
+    assert details.find_element(By.TAG_NAME, "pre").text == SCRIPT.strip()
+    assert details.find_element(By.CSS_SELECTOR, ".copy").get_attribute("data-copy") == SCRIPT
+    assert page.find_elements(By.ID, "taken") == []
     assert chromium.violations(page) == []
 
 

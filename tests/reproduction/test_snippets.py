@@ -17,6 +17,7 @@ import pytest
 
 from conformance.behaviours.behaviour import BEHAVIOURS
 from conformance.properties.registry import properties
+from conformance.report import html, scripts
 from conformance.reproduction import script
 from conformance.reproduction.literal import Writer
 from conformance.reproduction.source import Collector
@@ -119,6 +120,26 @@ def test_the_command_writes_a_snippet_that_runs_alone(tmp_path: Path) -> None:
         )
         assert run.returncode == code, run.stderr
         assert words in run.stdout
+
+
+def test_a_report_has_the_script_of_a_cause_behind_a_click(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "conformance", "run", "--target", str(HERE / "broken.toml")]
+    command += ["--mode", "eager", "--level", "core", "-k", "value/sin@float32", "-n", "1"]
+    done = subprocess.run(
+        [*command, "--snippets", "1"], env=variables("values"), cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    folder = tmp_path / "conformance-out"
+    script = scripts.read(folder, "eager", "value/sin@float32")
+    assert script is not None and "torch.sin" in script and "conformance" not in script.partition("import")[2]
+    assert html.embed(script) in (folder / "report.html").read_text()
+    # The report that is made anew has it too; a new run without the option has none.
+    (folder / "report.html").unlink()
+    subprocess.run([sys.executable, "-m", "conformance", "report", str(folder)], capture_output=True)
+    assert html.embed(script) in (folder / "report.html").read_text()
+    subprocess.run(command, env=variables("values"), cwd=tmp_path, capture_output=True)
+    assert scripts.read(folder, "eager", "value/sin@float32") is None
+    assert html.embed(script) not in (folder / "report.html").read_text()
 
 
 def test_a_crash_gives_the_snippet_of_the_call(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_many_causes_are_counted_beyond_the_first_dozen() -> None:
 
 
 def page_of(path: Path, before: list[Leg], *legs: Leg) -> str:
-    html.write(path / "report.html", document.document(list(legs)), None, common.opening(legs, before))
+    html.write(path / "report.html", document.document(list(legs)), opening=common.opening(legs, before))
     script = Path(__file__).parents[2] / "browser" / "page_in_node.js"
     command = ["node", str(script), str(path / "report.html"), "overview"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
