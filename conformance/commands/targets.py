@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.errors import UsageError
+from conformance.model.vocabulary import CAPABILITIES
 from conformance.target import file as target_file
 
 
@@ -41,10 +42,16 @@ def execute(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{path} exists already; remove it or name another file with -o")
     from conformance.doctor import probing
 
-    text = probing.write_target(arguments.new, arguments.module)
+    draft = probing.draft_target(arguments.new, arguments.module)
     try:
-        path.write_text(text)
+        path.write_text(draft.text)
     except OSError as error:
         raise UsageError(f"{path} cannot be written ({error.strerror}); name another file with -o") from None
     print(f"wrote {path}; correct what the probe cannot know, then 'conformance doctor --target {path}'")
+    if draft.missing:
+        first = draft.missing[0]
+        print(
+            f"{len(draft.missing)} capabilities do not answer; a bring-up comes to {first.subject} first "
+            f"({CAPABILITIES[first.subject]})" + (f": it {first.stakes}" if first.stakes else "")
+        )
     return 0

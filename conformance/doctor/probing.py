@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from pathlib import Path
 
 from conformance.device.accelerator import bring_up
-from conformance.doctor import isolated, trials
+from conformance.doctor import isolated, stakes, trials
+from conformance.doctor.facts import Fact
 from conformance.model.vocabulary import CAPABILITIES
 from conformance.target.file import CRASHES, DTYPES
 from conformance.target.target import Target
@@ -29,17 +31,28 @@ _UNTRIED = {
 }
 
 
-def write_target(device: str, module: str | None) -> str:
-    """Write the text of a target file: dtypes that the device can fill, capabilities that answer.
+@dataclasses.dataclass(frozen=True)
+class Draft:
+    """The text of a target file, and the capabilities that did not answer, in the order of a bring-up."""
 
+    text: str
+    missing: tuple[Fact, ...]
+
+
+def draft_target(device: str, module: str | None) -> Draft:
+    """Draft a target file: dtypes that the device can fill, capabilities that answer.
+
+    Beside each that does not answer stand its error, the results that it blocks, and openreg's place for it.
     UsageError if the module cannot be imported or its device is not the accelerator.
     """
-    bring_up(
-        Target(name=device, module=module, device=device, dtypes=frozenset(DTYPES), capabilities={}, hooks={})
+    target = Target(
+        name=device, module=module, device=device, dtypes=frozenset(DTYPES), capabilities={}, hooks={}
     )
+    bring_up(target)
     head = [
         "# Written by 'conformance targets --new'. Dtypes were copied and filled, capabilities tried once;",
-        "# the error is beside each that is declared false. Remove what is not promised, add what is.",
+        "# the error is beside each that is declared false, in the order in which a bring-up comes to them.",
+        "# Remove what is not promised, add what is.",
         "schema = 1",
         f'name = "{device.replace(":", "-")}"',
     ]
@@ -58,14 +71,18 @@ def write_target(device: str, module: str | None) -> str:
     beside = "  # its conjugates and negatives end the process" if "conj_neg_views" in deadly else ""
     lines += [f'    "{name}",{beside if name.startswith("complex") else ""}' for name in dtypes or _BEGINNING]
     lines += ["]", "", "[capabilities]"]
+    missing = []
     for word in trials.words():
         outcome = outcomes[f"capability:{word}"]
         if not outcome.ok:
-            value = f'"{CRASHES}"' if word in deadly else "false"
-            lines += [f"# {CAPABILITIES[word]}: {_short(outcome.text)}", f"{word} = {value}"]
+            fact = stakes.with_stakes(Fact(word, False, _short(outcome.text)), target, "core")
+            missing.append(fact)
+            lines.append(f"# {CAPABILITIES[word]}: {fact.text}")
+            lines += [f"#   {fact.stakes}"] if fact.stakes else []
+            lines.append(f"{word} = " + (f'"{CRASHES}"' if word in deadly else "false"))
     lines += ["", "# Not tried; say true if the backend promises it."]
     lines += [f"{word} = false  # {CAPABILITIES[word]} ({why})" for word, why in _UNTRIED.items()]
-    return "\n".join(lines) + "\n"
+    return Draft("\n".join(lines) + "\n", tuple(missing))
 
 
 def _short(text: str) -> str:

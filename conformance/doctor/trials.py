@@ -16,6 +16,16 @@ from conformance.doctor.facts import MODULE_FUNCTIONS
 Trial = Callable[[str], object]
 
 _TRIALS: dict[str, Trial] = {}
+#: The capabilities that can be tried, in the order in which a bring-up comes to them: what most results wait
+#: for first, then training, what happens beside the host, and the rest by area.
+ORDER = (
+    *("views", "inplace", "non_contiguous", "out_variants", "data_dependent_shapes", "channels_last"),
+    *("autograd", "random", "generator", "asynchronous", "streams", "events", "event_timing"),
+    *("record_stream", "pinned_memory", "memory_statistics", "serialization", "fake_tensors", "autocast"),
+    *("grad_scaler", "foreach", "foreach_optimizers", "fused_optimizers", "capturable_optimizers"),
+    *("double_backward", "forward_ad", "functorch", "conj_neg_views", "dlpack", "graphs"),
+    *("multiple_devices", "peer_copy", "sparse", "sparse_compressed", "nested", "quantized"),
+)
 
 
 class Absent(Exception):
@@ -31,8 +41,11 @@ def _trial(word: str) -> Callable[[Trial], Trial]:
 
 
 def words() -> list[str]:
-    """List the capabilities that can be tried. Others take a second process, a compiler or minutes."""
-    return list(_TRIALS)
+    """List the capabilities that can be tried, in the order of a bring-up.
+
+    Others take a second process, a compiler or minutes.
+    """
+    return sorted(_TRIALS, key=ORDER.index)
 
 
 def attempt(word: str, device: str) -> str:

@@ -1,7 +1,7 @@
 """Pictures of pages that a person has looked at, and whether a page still looks like its own.
 
 Fonts differ between machines, and texts have numbers that change with the suite, so the test compares the
-page at an eighth of its size, in grey: it sees a part that moves, vanishes or loses its colours, but no digit.
+page at an eighth of its size, in grey: it sees a part that moves, vanishes or loses its colours, no digit.
 ``CONFORMANCE_PICTURES=write`` takes the pictures anew; look at them before they are committed.
 """
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.doctor import isolated
+from conformance.doctor import isolated, trials
 from conformance.errors import UsageError
 from conformance.target import file as target_file
 from tests.vendor import harness
@@ -51,7 +51,14 @@ def test_a_trial_that_kills_its_process_is_written_down(tmp_path: Path) -> None:
     done = harness.conformance(tmp_path, "targets", "--new", "tiny", "--module", "tinyaccel", stage=2)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "tiny.toml").read_text()
-    assert re.search(r'killed by signal \d+\nconj_neg_views = "crashes"', text)
+    assert re.search(r'killed by signal \d+\n#   blocks .*\nconj_neg_views = "crashes"', text)
+    assert re.search(
+        r"#   blocks [\d,]+ of core, [\d,]+ of full results; openreg: csrc/runtime/OpenRegStream", text
+    )
+    words = re.findall(r"^(\w+) = (?:false|\"crashes\")$", text, re.MULTILINE)
+    assert words == sorted(words, key=trials.ORDER.index) and len(words) > 10
+    first = done.stdout.splitlines()[-1]
+    assert first.startswith(f"{len(words)} capabilities do not answer; a bring-up comes to {words[0]} first")
     assert "\nfunctorch = false" in text
     file = target_file.load(str(tmp_path / "tiny.toml"))
     assert file.dtypes == {"float32", "int64", "bool"}

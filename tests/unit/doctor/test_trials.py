@@ -27,3 +27,8 @@ def test_a_trial_asks_for_the_functions_that_the_doctor_asks_for(
 
 def test_the_functions_of_a_generator_include_its_seed() -> None:
     assert MODULE_FUNCTIONS["initial_seed"] == "generator"
+
+
+def test_every_trial_has_its_place_in_a_bring_up() -> None:
+    assert sorted(trials.ORDER) == sorted(trials._TRIALS)
+    assert trials.words()[0] == "views"
