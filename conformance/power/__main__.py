@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import datetime
 import fnmatch
 import hashlib
 import json
@@ -149,7 +150,8 @@ def _run(options: argparse.Namespace) -> int:
             for level, inside in within.items()
         }
         torch_minor = ".".join(torch.__version__.split(".")[:2])
-        Detection(options.target, options.mode, torch_minor, powers).write()
+        today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+        Detection(options.target, options.mode, torch_minor, today, powers).after(Detection.read()).write()
     if options.page is not None:
         title = (
             f"Target {options.target} in mode {options.mode}, torch {torch.__version__}: {len(mutants)} "

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import datetime
 from collections.abc import Sequence
 
 from conformance.model.vocabulary import LEVELS
-from conformance.plan.levels.detection import Detection, Power
+from conformance.plan.levels.detection import Detection, Past, Power
 from conformance.site import words
 from conformance.site.cells import Cell
 from conformance.site.store.table import VERDICT_OF
+from conformance.site.trend import Trend
 
 #: Backends on which an unexpected result is a fault of the suite, of the reference device or of torch.
 OWN = ("cpu", "hpu-reference")
@@ -54,6 +56,32 @@ def of(cells: Sequence[Cell]) -> list[Health]:
                 tuple((word, verdicts[word]) for word in DOUBTFUL if verdicts.get(word)),
             )
         )
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Detected:
+    """The share of planted faults that a level saw over time: first and last value are its ends."""
+
+    level: str
+    trend: Trend
+
+
+def detected() -> list[Detected]:
+    """Return the trend of each level's detection power; none if it was measured on one day only."""
+    measured = Detection.read()
+    days = [*measured.history, Past(measured.day, measured.levels)]
+    found = []
+    for level in LEVELS:
+        trend = Trend.of(
+            [
+                (datetime.datetime.fromisoformat(past.day), past.levels[level].killed / past.levels[level].of)
+                for past in days
+                if level in past.levels and past.levels[level].of
+            ]
+        )
+        if trend is not None:
+            found.append(Detected(level, trend))
     return found
 
 

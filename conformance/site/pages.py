@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from conformance.model import records
+from conformance.model.vocabulary import LEVELS
 from conformance.results import privacy
 from conformance.site import health, words
 from conformance.site.cells import Cell
@@ -17,6 +18,7 @@ from conformance.site.interop import Score
 from conformance.site.registry import Backend
 from conformance.site.rendering import render
 from conformance.site.submissions import Refused
+from conformance.site.trend import Trend
 
 ASSETS = Path(__file__).parent / "assets"
 #: Results that a backend's page lists, of each cell.
@@ -42,34 +44,12 @@ class Gap:
 
 
 @dataclasses.dataclass(frozen=True)
-class Trend:
-    """The share of passed results over time; ``points`` are of a drawing of 300 by 60."""
-
-    first: datetime.date
-    last: datetime.date
-    low: float
-    high: float
-    points: str
-
-    @staticmethod
-    def of(cell: Cell) -> Trend | None:
-        """Return the trend of a cell's complete runs; None if they are fewer than two."""
-        runs = [run for run in reversed(cell.runs) if run.ran and run.planned]
-        if len(runs) < 2:
-            return None
-        low, high = min(run.share for run in runs), max(run.share for run in runs)
-        begin, span = runs[0].when, (runs[-1].when - runs[0].when).total_seconds() or 1.0
-        points = (
-            f"{300 * (run.when - begin).total_seconds() / span:.1f},"
-            f"{57 - 54 * (run.share - low) / (high - low or 1.0):.1f}"
-            for run in runs
-        )
-        return Trend(runs[0].when.date(), runs[-1].when.date(), low, high, " ".join(points))
-
-
-@dataclasses.dataclass(frozen=True)
 class Section:
-    """A cell on the page of its backend. ``declared`` counts unsupported results by property."""
+    """A cell on the page of its backend. ``declared`` counts unsupported results by property.
+
+    ``trend`` is of the share of planned results that passed, ``levels`` of the number of the level that was
+    held: 0 is none. Both are of complete runs.
+    """
 
     cell: Cell
     facts: Mapping[str, object]
@@ -77,6 +57,7 @@ class Section:
     gaps: Sequence[Gap]
     declared: Sequence[tuple[str, int]]
     trend: Trend | None
+    levels: Trend | None
 
 
 def index(
@@ -118,6 +99,7 @@ def backend_page(
         backend=backend,
         sections=[_section(cell) for cell in cells if cell.backend == backend.id],
         most=_LISTED,
+        level_names=("no level", *LEVELS),
     )
 
 
@@ -139,6 +121,7 @@ def interop_page(
         scores=scores,
         health=health.of(cells),
         power=health.power(),
+        detected=health.detected(),
     )
 
 
@@ -159,8 +142,14 @@ def _rows(backend: Backend, cells: Sequence[Cell], builds: Sequence[Build]) -> l
     ]
 
 
+def _number(level: str | None) -> int:
+    """The number of a level, from the narrowest on; 0 is none."""
+    return 0 if level is None else LEVELS.index(level) + 1
+
+
 def _section(cell: Cell) -> Section:
     leg = cell.newest.leg
+    runs = [run for run in reversed(cell.runs) if run.ran and run.planned]
     details = [] if cell.line is None else cell.line.table_of(cell.newest).details.values()
     return Section(
         cell,
@@ -174,7 +163,8 @@ def _section(cell: Cell) -> Section:
         collections.Counter(
             row["id"].partition("/")[0] for row in details if row["verdict"] == "unsupported"
         ).most_common(20),
-        Trend.of(cell),
+        Trend.of([(run.when, run.share) for run in runs]),
+        Trend.of([(run.when, _number(run.level)) for run in runs], steps=True),
     )
 
 

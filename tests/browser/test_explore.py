@@ -155,6 +155,19 @@ def test_it_looks_as_somebody_has_seen_it(
     pictures.compare(browser, f"site-{name}", tmp_path)
 
 
+def test_a_backend_has_the_trend_of_its_level(browser: Any, address: str) -> None:
+    browser.get(f"{address}/backends/hpu-reference.html")
+    labels = [
+        found.get_attribute("aria-label") for found in browser.find_elements(By.CSS_SELECTOR, "svg.trend")
+    ]
+    assert labels[1] == "Level held, from 2026-01-05 to 2026-01-09: from no level to bringup"
+    browser.get(f"{address}/interop.html")
+    labels = [
+        found.get_attribute("aria-label") for found in browser.find_elements(By.CSS_SELECTOR, "svg.trend")
+    ]
+    assert any(text.startswith("Share of planted faults that level full saw") for text in labels)
+
+
 def test_the_page_of_a_result_says_since_when_it_fails_and_what_it_says(show: Open, folder: Path) -> None:
     page = show(f"#result={quote(result_that_regressed(folder), safe='')}")
     rows = [row.text for row in page.find_elements(By.CSS_SELECTOR, "#view tbody tr")]

@@ -34,28 +34,54 @@ class Power:
 
 
 @dataclasses.dataclass(frozen=True)
+class Past:
+    """The power of each level as it was measured on a day, ``2026-11-25``."""
+
+    day: str
+    levels: Mapping[str, Power]
+
+
+@dataclasses.dataclass(frozen=True)
 class Detection:
-    """The figures of one run: its target, mode and minor of torch (``2.13``), and the power of each level."""
+    """The figures of one run: its target, mode and minor of torch (``2.13``), and the power of each level.
+
+    ``history`` has those of earlier runs, one for a day, in the order of their days.
+    """
 
     target: str
     mode: str
     torch: str
+    day: str
     levels: Mapping[str, Power]
+    history: tuple[Past, ...] = ()
 
     def write(self, path: Path = PATH) -> None:
         """Write the figures as JSON."""
         path.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
 
+    def after(self, before: Detection) -> Detection:
+        """Return these figures with the history of earlier ones of their mode, which become part of it."""
+        if before.mode != self.mode:
+            return self
+        past = (*before.history, Past(before.day, before.levels))
+        return dataclasses.replace(self, history=tuple(one for one in past if one.day < self.day))
+
     @staticmethod
     def read(path: Path = PATH) -> Detection:
         """Read what :meth:`write` wrote."""
         data = json.loads(path.read_text())
-        powers = {level: Power(**numbers) for level, numbers in data["levels"].items()}
-        return Detection(data["target"], data["mode"], data["torch"], powers)
+        history = tuple(Past(past["day"], _powers(past["levels"])) for past in data["history"])
+        return Detection(
+            data["target"], data["mode"], data["torch"], data["day"], _powers(data["levels"]), history
+        )
 
     def of(self, level: str, mode: str) -> Power | None:
         """Return the power of a level; None in a mode in which it was not measured."""
         return self.levels.get(level) if mode == self.mode else None
+
+
+def _powers(levels: Mapping[str, Mapping[str, int]]) -> dict[str, Power]:
+    return {level: Power(**numbers) for level, numbers in levels.items()}
 
 
 def _share(part: int, whole: int) -> str:

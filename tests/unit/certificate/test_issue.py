@@ -62,7 +62,7 @@ def test_a_certificate_says_how_much_its_suite_sees(
         ("eager", "detection power of the level: 45.0 % of 100 planted faults, 88.0 % of the 50"),
         ("graph", "detection power of the suite: not measured in mode"),
     ):
-        figures = Detection("mine", mode, "2.13", dict.fromkeys(LEVELS, Power(45, 100, 44, 50)))
+        figures = Detection("mine", mode, "2.13", "2026-01-02", dict.fromkeys(LEVELS, Power(45, 100, 44, 50)))
         monkeypatch.setattr(Detection, "read", staticmethod(lambda figures=figures: figures))
         assert cli.main(["certify", str(out), "-o", str(tmp_path / f"{mode}.zip")]) == 0
         assert words in capsys.readouterr().out

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from conformance.model.vocabulary import LEVELS
-from conformance.plan.levels.detection import Detection, Power
+from conformance.plan.levels.detection import Detection, Past, Power
 
 
 def test_figures_are_read_as_they_were_written(tmp_path: Path) -> None:
-    found = Detection("mine", "eager", "2.13", {"core": Power(45, 100, 44, 50)})
+    found = Detection("mine", "eager", "2.13", "2026-01-02", {"core": Power(45, 100, 44, 50)})
     found.write(tmp_path / "detection.json")
     assert Detection.read(tmp_path / "detection.json") == found
     assert found.of("core", "eager") == Power(45, 100, 44, 50)
@@ -24,3 +24,15 @@ def test_the_committed_figures_are_of_every_level() -> None:
     killed = [found.levels[level].killed for level in LEVELS]
     assert killed == sorted(killed)
     assert all(power.killed_called <= power.of_called <= power.of for power in found.levels.values())
+
+
+def test_figures_of_earlier_days_become_history(tmp_path: Path) -> None:
+    levels = {"core": Power(45, 100, 44, 50)}
+    days = [Detection("mine", "eager", "2.13", f"2026-01-0{day}", levels) for day in range(1, 4)]
+    third = days[2].after(days[1].after(days[0]))
+    assert [past.day for past in third.history] == ["2026-01-01", "2026-01-02"]
+    third.write(tmp_path / "detection.json")
+    assert Detection.read(tmp_path / "detection.json") == third
+    assert third.history[0] == Past("2026-01-01", levels)
+    assert days[2].after(third).history == third.history, "measured twice on a day"
+    assert Detection("mine", "lazy", "2.13", "2026-01-04", levels).after(third).history == ()

@@ -1,0 +1,43 @@
+"""A line over time, as the points of a drawing."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Sequence
+
+#: Width and height of the drawing, and the distance of its line from its edges.
+WIDTH, HEIGHT, _EDGE = 300, 60, 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Trend:
+    """Values over time; ``points`` are of a drawing of `WIDTH` by `HEIGHT`, the lowest at the bottom."""
+
+    first: datetime.date
+    last: datetime.date
+    low: float
+    high: float
+    points: str
+
+    @staticmethod
+    def of(values: Sequence[tuple[datetime.datetime, float]], steps: bool = False) -> Trend | None:
+        """Return the trend of values in the order of their times; None if they are fewer than two.
+
+        ``steps``: a value holds until the next one.
+        """
+        if len(values) < 2:
+            return None
+        low, high = (choose(value for _, value in values) for choose in (min, max))
+        begin, end = values[0][0], values[-1][0]
+        span = (end - begin).total_seconds() or 1.0
+        points: list[str] = []
+        height: str | None = None
+        for when, value in values:
+            x = f"{WIDTH * (when - begin).total_seconds() / span:.1f}"
+            y = f"{HEIGHT - _EDGE - (HEIGHT - 2 * _EDGE) * (value - low) / (high - low or 1.0):.1f}"
+            if steps and height not in (None, y):
+                points.append(f"{x},{height}")
+            points.append(f"{x},{y}")
+            height = y
+        return Trend(begin.date(), end.date(), low, high, " ".join(points))
