@@ -270,6 +270,15 @@ def wheel(session: nox.Session) -> None:
 
 
 @nox.session
+def stand_ins(session: nox.Session) -> None:
+    """One wheel with devices of the tests, for rows of the site. After ``--``: the folder for it."""
+    environment = Environment(session)
+    install_torch(environment)
+    environment.install(*wheels.BUILD_WITH)
+    environment.run("python", "-m", "sessions.stand_ins", *session.posargs)
+
+
+@nox.session
 def docker(session: nox.Session) -> None:
     """Docker test images: built, looked at, and the suite run inside them; needs a Docker engine.
 

@@ -13,7 +13,7 @@ import torch
 
 SOURCES = sorted((Path(__file__).parent / "tinyaccel" / "csrc").glob("*"))
 #: One library for each torch and each state of the sources, so that none is ever taken for another.
-FOLDER = Path(os.environ.get("TINYACCEL_BUILD", Path(__file__).parent / "build"))
+FOLDER = Path(os.environ.get("TINYACCEL_BUILD", Path(__file__).parent / "tinyaccel" / "build"))
 
 
 def library() -> Path:
