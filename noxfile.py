@@ -134,7 +134,7 @@ def clear(session: nox.Session, output: Path) -> None:
     if any(
         any(output.glob(name)) for name in ("journal.jsonl", "legs/*/journal.jsonl", "legs/*/results.json")
     ):
-        for name in ("legs", "tracebacks", "logs"):
+        for name in ("legs", "tracebacks", "logs", "snippets"):
             shutil.rmtree(output / name, ignore_errors=True)
         for name in WRITTEN:
             (output / name).unlink(missing_ok=True)

@@ -348,7 +348,7 @@ def _issues(arguments: argparse.Namespace) -> int:
     if not arguments.before.is_dir():
         raise UsageError(f"{arguments.before} does not exist; get the branch of results with 'ci fetch'")
     _check_backend(arguments.backend)
-    target_file.load(arguments.target)
+    # The target is a word of the issue's text: a file of another repository is not here.
     before = compare.history(arguments.before, arguments.backend, other_than=number)
     changes = compare.compare(before, arguments.folder)
     server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")

@@ -54,8 +54,8 @@ def execute(arguments: argparse.Namespace) -> int:
     target = arguments.target or summary.target_word(legs[number])
     snippet = None
     if not arguments.no_snippet:
-        made = scripts.read(arguments.directory, legs[number]["mode"], row["id"])
-        snippet = made or snippets.make(row["id"], target, legs[number])
+        made = scripts.read([arguments.directory], legs[number], row)
+        snippet = made or snippets.make(row, target, legs[number])
     print(f"# {issue.title(group)}\n")
     # A file's name is as much of it as others can use.
     print(issue.body(group, legs, Path(target).name, snippet), end="")

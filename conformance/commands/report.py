@@ -51,9 +51,9 @@ def execute(arguments: argparse.Namespace) -> int:
         legs += _without_part(folder, {leg["name"] for leg in legs})
     else:
         legs = files.read(folder)
-    if arguments.snippets:
-        snippets.write(folder, legs, arguments.snippets, arguments.target)
     document = files.write(folder, legs, common.opening(legs))
+    if arguments.snippets and snippets.write(folder, legs, arguments.snippets, arguments.target):
+        files.write(folder, legs, common.opening(legs))
     if arguments.sarif is not None:
         sarif.write(arguments.sarif, document, arguments.root)
     for line in summary.lines(document, target=arguments.target, folder=folder):

@@ -74,7 +74,10 @@ def execute(arguments: argparse.Namespace) -> int:
         show_recorded(Path(arguments.results), result_id)
     os.environ.update(file.variables(mode))
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
-    return guard.guarded(lambda watch: _here(arguments, file, mode, result_id, watch), arguments.timeout)
+    snippet = None if arguments.snippet in (None, "-") else Path(arguments.snippet)
+    return guard.guarded(
+        lambda watch: _here(arguments, file, mode, result_id, watch), arguments.timeout, snippet
+    )
 
 
 def _here(

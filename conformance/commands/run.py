@@ -17,6 +17,7 @@ from conformance.plan import levels, selection
 from conformance.plan.plan import Shard
 from conformance.plan.request import Request
 from conformance.report import files, summary
+from conformance.report.opening import Opening
 from conformance.results import document as results
 from conformance.results import folders
 from conformance.runner import leg as legs
@@ -120,6 +121,7 @@ def execute(arguments: argparse.Namespace) -> int:
         if document is not None:
             why = "holds no failure to try again" if failed else "is complete"
             print(f"nothing to do: the run in {folder} {why}")
+            _add_snippets(arguments, chosen, document)
             return _say(document, arguments, chosen)
     before = common.earlier(chosen.output) if folder is None else None
     stopped = False
@@ -147,10 +149,30 @@ def execute(arguments: argparse.Namespace) -> int:
         legs_run = [results.not_run(chosen, mode, build, str(error))]
     finally:
         signal.signal(signal.SIGTERM, previous)
-    if arguments.snippets and not stopped:
-        snippets.write(chosen.output, legs_run, arguments.snippets, chosen.target_argument)
     opening = common.opening(legs_run, before)
-    return _say(files.write(chosen.output, legs_run, opening), arguments, chosen)
+    document = files.write(chosen.output, legs_run, opening)
+    if not stopped:
+        _add_snippets(arguments, chosen, document, opening)
+    return _say(document, arguments, chosen)
+
+
+def _add_snippets(
+    arguments: argparse.Namespace, chosen: Request, document: Document, opening: Opening | None = None
+) -> None:
+    """Write scripts of the largest causes if they are asked for, and the report with them.
+
+    The results are written by then: whoever stops this loses scripts alone.
+    """
+    if not arguments.snippets:
+        return
+    folder, legs_run = chosen.output, document["legs"]
+    try:
+        new = snippets.write(folder, legs_run, arguments.snippets, chosen.target_argument, chosen.extra)
+    except KeyboardInterrupt:
+        print("stopped by the user; the results are written", file=sys.stderr)
+        new = True
+    if new:
+        files.write(folder, legs_run, opening)
 
 
 def _say(document: Document, arguments: argparse.Namespace, chosen: Request) -> int:

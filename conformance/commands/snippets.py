@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from conformance.builds import installed
 from conformance.commands import common
-from conformance.model.records import Leg
+from conformance.model.records import Leg, Row
 from conformance.report import groups, scripts, summary
 
-#: Seconds that making one may take.
-_LIMIT = 400
+#: Seconds that the result of a script may take, and that all of it may take: a result that ends its process
+#: is repeated, and the script is run once.
+_RESULT, _LIMIT = 120, 400
 
 
 def option(parser: argparse.ArgumentParser) -> None:
@@ -28,35 +33,73 @@ def option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def make(result_id: str, target: str, leg: Leg) -> str | None:
+def make(row: Row, target: str, leg: Leg, extra: Sequence[str] = ()) -> str | None:
     """Return the script that shows a result's failure; None, with a line on stderr, if there is none."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "snippet.py"
-        command = [sys.executable, "-m", "conformance", "repro", result_id, "--target", target]
-        command += ["--mode", leg["mode"], "--samples", leg["samples"], "--snippet", str(file)]
+        command = [sys.executable, "-m", "conformance", "repro", "--target", target, "--mode", leg["mode"]]
+        command += ["--samples", leg["samples"], *(word for module in extra for word in ("--extra", module))]
+        shown = [*command[3:], row["id"]]
+        command += ["--timeout", str(_RESULT), "--snippet", str(file), "--", row["id"]]
+        why = _run(command)
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT)
             return file.read_text()
-        except (OSError, subprocess.TimeoutExpired) as error:
-            words = [] if isinstance(error, subprocess.TimeoutExpired) else done.stderr.strip().splitlines()
-            why = words[-1] if words else "repro made none"
-            print(f"no snippet: {why}; run {' '.join(command[3:-2])}", file=sys.stderr)
+        except OSError:
+            print(f"no snippet: {why}; run {' '.join(shown)}", file=sys.stderr)
             return None
 
 
-def write(folder: Path, legs: Sequence[Leg], number: int, target: str | None) -> None:
-    """Write scripts of the largest causes beside the results.
+def _run(command: Sequence[str]) -> str:
+    """Run a command, and end all that it has started if it takes too long; return its last word."""
+    try:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+    except (OSError, ValueError) as error:  # an id that no command line takes
+        return str(error)
+    try:
+        _, said = process.communicate(timeout=_LIMIT)
+    except subprocess.TimeoutExpired:
+        return f"it took more than {_LIMIT} s"
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return next(reversed(said.strip().splitlines()), "repro made none")
+
+
+def write(
+    folder: Path, legs: Sequence[Leg], number: int, target: str | None, extra: Sequence[str] = ()
+) -> bool:
+    """Write scripts of the largest causes beside the results, those that are not there.
 
     Args:
         folder: the output folder of the run.
         legs: of the run.
         number: of causes, from the largest on.
         target: the argument of ``--target``; None takes the one that the results name.
+        extra: modules with properties of the user's own.
+
+    Returns:
+        True if there is a new one.
     """
+    new = False
     for group in groups.of(legs)[:number]:
-        leg, row = group.example
-        script = make(row["id"], target or summary.target_word(legs[leg]), legs[leg])
-        if script is not None:
-            file = scripts.path(folder, legs[leg]["mode"], row["id"])
+        place, row = group.example
+        leg = legs[place]
+        file = scripts.path(folder, leg, row)
+        if file.exists():
+            continue
+        if leg["torch"] != installed.version():
+            print(f"no snippet for {row['id']}: it ran on torch {leg['torch']}", file=sys.stderr)
+            continue
+        script = make(row, target or summary.target_word(leg), leg, extra)
+        if script is None:
+            continue
+        try:
             file.parent.mkdir(exist_ok=True)
             file.write_text(script)
+            new = True
+        except OSError as error:
+            print(f"no snippet for {row['id']}: {file} cannot be written ({error.strerror})", file=sys.stderr)
+    return new

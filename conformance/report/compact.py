@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
 from conformance.model import documentation
-from conformance.model.records import Document, Leg
+from conformance.model.records import Document, Leg, Row
 from conformance.model.verdicts import Placement, ResultId, Verdict
 from conformance.model.vocabulary import KINDS
 from conformance.plan.levels.manifest import Statement
@@ -16,8 +16,8 @@ from conformance.report.opening import Opening
 from conformance.report.summary import repeat, target_word
 from conformance.subjects.areas import AREAS
 
-#: Returns the script that shows a failure, by mode and result; None if there is none.
-Script = Callable[[str, str], str | None]
+#: Returns the script that shows the failure of a result of a leg; None if there is none.
+Script = Callable[[Leg, Row], str | None]
 #: One letter per verdict; the page's script reads the same table from the data.
 LETTERS = {
     Verdict.CRASH: "C",
@@ -80,7 +80,7 @@ class Names:
         return list(self.numbers)
 
 
-def no_script(mode: str, result_id: str) -> None:
+def no_script(leg: Leg, row: Row) -> None:
     """Return None: there is no script of any result."""
 
 
@@ -92,7 +92,7 @@ def compact(
     Args:
         results: the document.
         opening: levels and changes, which come first.
-        script: returns the script that shows a failure, by mode and result, or None.
+        script: returns the script that shows the failure of a result of a leg, or None.
     """
     statements_of = _statements(results["legs"])
     return {
@@ -140,7 +140,7 @@ def _cause(group: groups.Group, legs: Sequence[Leg], script: Script) -> dict[str
         "said": next(iter(message.splitlines()), "")[:300],
         "leg": number,
         "id": row["id"],
-        "script": script(legs[number]["mode"], row["id"]),
+        "script": script(legs[number], row),
     }
 
 

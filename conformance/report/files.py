@@ -44,7 +44,7 @@ def write(
     html.write(
         folder / "report.html",
         document,
-        html.Beside(shown[0].name if shown else None, functools.partial(scripts.read, folder)),
+        html.Beside(shown[0].name if shown else None, functools.partial(scripts.read, (folder, *sources))),
         opening,
     )
     return document

@@ -27,8 +27,8 @@ def embed(data: Any) -> str:
 class Beside:
     """Things that lie beside the results of a run.
 
-    ``profile`` is the file that shows what the time went into; ``script`` returns the script that shows a
-    failure, by mode and result.
+    ``profile`` is the file that shows what the time went into; ``script`` returns the script that shows the
+    failure of a result of a leg, or None.
     """
 
     profile: str | None = None

@@ -32,11 +32,11 @@ class Watch:
             self._line.send_bytes(b"checked")
 
 
-def guarded(work: Callable[[Watch], int], timeout: float) -> int:
+def guarded(work: Callable[[Watch], int], timeout: float, snippet: Path | None = None) -> int:
     """The exit code of ``work``, done in a child process if this one has not loaded torch yet.
 
     If the child dies of a signal or takes longer than ``timeout`` seconds for its result, it is done once
-    more with every call written down, and the snippet of the last one is shown.
+    more with every call written down, and the snippet of the last one is shown, and written to ``snippet``.
     """
     if "torch" in sys.modules or not hasattr(os, "fork"):
         return work(Watch(None))
@@ -56,6 +56,9 @@ def guarded(work: Callable[[Watch], int], timeout: float) -> int:
             print("no snippet: done again call by call, it did not happen, or not in a call of its own")
         else:
             print(f"done again call by call, the process {death}; not shrunk, each try would take a process")
+            if snippet is not None:
+                snippet.write_text(trace.read_text())
+                print(f"snippet: {snippet}")
             print("----- snippet -----")
             print(trace.read_text().rstrip())
             print("----- end of snippet -----")

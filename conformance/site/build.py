@@ -97,7 +97,10 @@ def _write(
         shutil.copyfile(asset, output / asset.name)
     explore.write(output / "data", registry, cells)
     (output / "explore.html").write_text(pages.explore_page(today, included))
-    (output / "interop.html").write_text(pages.interop_page(interop.scores(cells), cells, today, included))
+    stand_ins = [backend.id for backend in registry.values() if backend.stand_in]
+    (output / "interop.html").write_text(
+        pages.interop_page(interop.scores(cells, stand_ins), cells, today, included)
+    )
     (output / "index.html").write_text(pages.index(registry, cells, refused, today, included))
     for backend in registry.values():
         page = pages.backend_page(backend, cells, today, included)

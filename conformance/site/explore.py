@@ -126,6 +126,7 @@ def _line(registry: Mapping[str, Backend], cell: Cell) -> dict[str, Any]:
     return {
         "backend": cell.backend,
         "name": registry[cell.backend].name if cell.backend in registry else cell.backend,
+        "standIn": cell.backend in registry and registry[cell.backend].stand_in,
         "mode": cell.mode,
         "torch": cell.build.version,
         "kind": cell.build.kind,

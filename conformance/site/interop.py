@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from conformance.report.families import operator_family
 from conformance.site import words
@@ -39,15 +39,16 @@ class Score:
         return self.passing / self.results if self.results else 0.0
 
 
-def scores(cells: Sequence[Cell]) -> list[Score]:
+def scores(cells: Sequence[Cell], stand_ins: Collection[str] = ()) -> list[Score]:
     """Return the score of each area and family; results that fewer than two backends have do not count.
 
     A backend has a result in a mode if the newest run of its newest torch has it; it passes only if it passes
-    in each of these cells. A result that is declared unsupported does not pass.
+    in each of these cells. A result that is declared unsupported does not pass. Those of ``stand_ins`` do
+    not count: they are other backends once more.
     """
     passes: dict[str, dict[str, bool]] = {}
     for cell in _newest(cells):
-        if cell.line is None:
+        if cell.line is None or cell.backend in stand_ins:
             continue
         table = cell.line.table_of(cell.newest)
         for case, (dtypes, letters) in table.cases.items():

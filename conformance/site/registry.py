@@ -19,13 +19,24 @@ FOLDER = Path(__file__).parent / "backends"
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _REPOSITORY = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
 _WORKFLOW = re.compile(r"\.github/workflows/[A-Za-z0-9_.-]{1,100}\.ya?ml")
-_KEYS = {"name", "link", "device", "repository", "workflow", "expires", "renamed_from", "simulated"}
+_KEYS = {
+    "name",
+    "link",
+    "device",
+    "repository",
+    "workflow",
+    "expires",
+    "renamed_from",
+    "simulated",
+    "stand_in",
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Backend:
     """A backend. Results of ``repository`` and ``workflow`` count as attested by the vendor until
-    ``expires``; ``renamed_from`` are former ids, which folders of results may still have.
+    ``expires``; ``renamed_from`` are former ids, which folders of results may still have. A ``stand_in`` is
+    another device in a form that tests this suite: it counts in no comparison of backends.
     """
 
     id: str
@@ -37,6 +48,7 @@ class Backend:
     expires: datetime.date | None = None
     renamed_from: tuple[str, ...] = ()
     simulated: bool = False
+    stand_in: bool = False
 
 
 def load(folder: Path = FOLDER) -> dict[str, Backend]:

@@ -17,7 +17,7 @@ import pytest
 
 from conformance.behaviours.behaviour import BEHAVIOURS
 from conformance.properties.registry import properties
-from conformance.report import html, scripts
+from conformance.report import files, html, scripts
 from conformance.reproduction import script
 from conformance.reproduction.literal import Writer
 from conformance.reproduction.source import Collector
@@ -122,6 +122,11 @@ def test_the_command_writes_a_snippet_that_runs_alone(tmp_path: Path) -> None:
         assert words in run.stdout
 
 
+def script_in(folder: Path) -> str | None:
+    (leg,) = files.read(folder)
+    return scripts.read([folder], leg, leg["results"][0])
+
+
 def test_a_report_has_the_script_of_a_cause_behind_a_click(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "conformance", "run", "--target", str(HERE / "broken.toml")]
     command += ["--mode", "eager", "--level", "core", "-k", "value/sin@float32", "-n", "1"]
@@ -130,7 +135,7 @@ def test_a_report_has_the_script_of_a_cause_behind_a_click(tmp_path: Path) -> No
     )
     assert done.returncode == 1, done.stdout + done.stderr
     folder = tmp_path / "conformance-out"
-    script = scripts.read(folder, "eager", "value/sin@float32")
+    script = script_in(folder)
     assert script is not None and "torch.sin" in script and "conformance" not in script.partition("import")[2]
     assert html.embed(script) in (folder / "report.html").read_text()
     # The report that is made anew has it too; a new run without the option has none.
@@ -138,8 +143,15 @@ def test_a_report_has_the_script_of_a_cause_behind_a_click(tmp_path: Path) -> No
     subprocess.run([sys.executable, "-m", "conformance", "report", str(folder)], capture_output=True)
     assert html.embed(script) in (folder / "report.html").read_text()
     subprocess.run(command, env=variables("values"), cwd=tmp_path, capture_output=True)
-    assert scripts.read(folder, "eager", "value/sin@float32") is None
+    assert script_in(folder) is None
     assert html.embed(script) not in (folder / "report.html").read_text()
+
+
+def test_a_crash_gives_a_file_too(tmp_path: Path) -> None:
+    words = ("--mode", "eager", "--snippet", "s.py")
+    done = repro("value/sin@float32", *words, fault="crash", cwd=tmp_path)
+    assert done.returncode == 1 and "snippet: s.py" in done.stdout, done.stdout
+    assert "torch.sin" in (tmp_path / "s.py").read_text() or "sin" in (tmp_path / "s.py").read_text()
 
 
 def test_a_crash_gives_the_snippet_of_the_call(tmp_path: Path) -> None:

@@ -60,8 +60,8 @@ class Detection:
         path.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
 
     def after(self, before: Detection) -> Detection:
-        """Return these figures with the history of earlier ones of their mode, which become part of it."""
-        if before.mode != self.mode:
+        """Return these figures with the history of earlier ones of their target and mode, now part of it."""
+        if (before.target, before.mode) != (self.target, self.mode):
             return self
         past = (*before.history, Past(before.day, before.levels))
         return dataclasses.replace(self, history=tuple(one for one in past if one.day < self.day))

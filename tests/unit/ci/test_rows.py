@@ -21,6 +21,7 @@ def test_every_row_has_a_backend_and_a_target_that_fits() -> None:
         file = target_file.load(place)
         assert file.device.partition(":")[0] == known[backend].device, backend
         assert file.simulated == known[backend].simulated, backend
+        assert known[backend].stand_in == (backend not in ("cpu", "torch-openreg")), backend
 
 
 def test_the_stand_ins_have_rows() -> None:

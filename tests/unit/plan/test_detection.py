@@ -36,3 +36,4 @@ def test_figures_of_earlier_days_become_history(tmp_path: Path) -> None:
     assert third.history[0] == Past("2026-01-01", levels)
     assert days[2].after(third).history == third.history, "measured twice on a day"
     assert Detection("mine", "lazy", "2.13", "2026-01-04", levels).after(third).history == ()
+    assert Detection("other", "eager", "2.13", "2026-01-04", levels).after(third).history == ()
