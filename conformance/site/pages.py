@@ -72,6 +72,7 @@ def index(
     ``included`` names folders of other pages, which the header links.
     """
     builds = list(dict.fromkeys(cell.build for cell in _by_build(cells)))
+    shown = sorted(backends.values(), key=lambda backend: backend.stand_in)  # those come last
     return render(
         "index.html",
         title="Compatibility of PyTorch backends",
@@ -81,7 +82,7 @@ def index(
         builds=builds,
         modes=sorted({cell.mode for cell in cells}),
         states=words.STATES,
-        rows=[row for backend in backends.values() for row in _rows(backend, cells, builds)],
+        rows=[row for backend in shown for row in _rows(backend, cells, builds)],
         refused=refused,
     )
 

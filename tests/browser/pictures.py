@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.browser import chromium
+
 FOLDER = Path(__file__).parent / "pictures"
 #: Of the picture that is kept, and of what is compared, in pixels.
 KEPT = (600, 450)
@@ -33,13 +35,17 @@ def differences(shown: Any, kept: Any) -> tuple[float, float]:
     return sum(apart) / len(apart), sum(difference > _FAR for difference in apart) / len(apart)
 
 
-def compare(browser: Any, name: str, folder: Path) -> None:
-    """Assert that the page looks like the picture of that name; if not, the new one lies in the folder."""
+def compare(browser: Any, name: str, folder: Path, dark: bool = False) -> None:
+    """Assert that the page looks like the picture of that name; if not, the new one lies in the folder.
+
+    ``dark``: as a user sees it who prefers dark pages.
+    """
     if os.environ.get("CONFORMANCE_BROWSER") != "1":
         pytest.importorskip("PIL", reason="Pillow is not installed; run nox -s browser")
     from PIL import Image
 
     browser.set_window_size(1200, 900)
+    chromium.dark(browser, dark)
     shown = Image.open(io.BytesIO(browser.get_screenshot_as_png())).convert("RGB").resize(KEPT)
     file = FOLDER / f"{name}.png"
     if os.environ.get("CONFORMANCE_PICTURES") == "write":

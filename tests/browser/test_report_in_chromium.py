@@ -136,8 +136,7 @@ def test_it_looks_as_somebody_has_seen_it(
 ) -> None:
     view, _, scheme = name.partition("-")
     page = open_page(f"{reports[target]}#view={view}")
-    chromium.dark(page, scheme == "dark")
-    pictures.compare(page, f"report-{target}-{name}", tmp_path)
+    pictures.compare(page, f"report-{target}-{name}", tmp_path, dark=scheme == "dark")
 
 
 def test_a_page_that_looks_different_is_seen(

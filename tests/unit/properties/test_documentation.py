@@ -9,8 +9,8 @@ import re
 import pytest
 
 from conformance.model.documentation import ROOT, address
+from conformance.model.vocabulary import KINDS
 from conformance.properties.registry import properties
-from conformance.subjects import catalogue
 
 #: Pages that describe one name of torch's; their path ends with it.
 _GENERATED = re.compile(r"generated/(torch(?:\.\w+)+)\.html")
@@ -19,7 +19,7 @@ _GENERATED = re.compile(r"generated/(torch(?:\.\w+)+)\.html")
 @functools.cache
 def _pages() -> dict[str, set[str]]:
     pages: dict[str, set[str]] = {}
-    for kind in catalogue.kinds():
+    for kind in KINDS:
         for entry in properties(kind):
             pages.setdefault(entry.documentation, set()).add(f"{kind} {entry.name}")
     return pages
