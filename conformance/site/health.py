@@ -61,7 +61,7 @@ def of(cells: Sequence[Cell]) -> list[Health]:
 
 @dataclasses.dataclass(frozen=True)
 class Detected:
-    """The share of planted faults that a level saw over time: first and last value are its ends."""
+    """The share of planted faults that a level saw, over time."""
 
     level: str
     trend: Trend

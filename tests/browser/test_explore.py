@@ -160,7 +160,7 @@ def test_a_backend_has_the_trend_of_its_level(browser: Any, address: str) -> Non
     labels = [
         found.get_attribute("aria-label") for found in browser.find_elements(By.CSS_SELECTOR, "svg.trend")
     ]
-    assert labels[1] == "Level held, from 2026-01-05 to 2026-01-09: from no level to bringup"
+    assert labels[1] == "Level held, from 2026-01-05 to 2026-01-09: between no level and bringup"
     browser.get(f"{address}/interop.html")
     labels = [
         found.get_attribute("aria-label") for found in browser.find_elements(By.CSS_SELECTOR, "svg.trend")
