@@ -87,12 +87,15 @@ class Build(BuildExtension):
 os.environ.setdefault("MAX_JOBS", str(os.cpu_count() or 1))
 
 # A build of torch without Kineto has its headers, but nothing behind them.
-HAS_KINETO = torch.profiler.kineto_available() and (Path(torch.__file__).parent / "include/kineto").is_dir()
+HEADERS = Path(torch.__file__).parent / "include"
+HAS_KINETO = torch.profiler.kineto_available() and (HEADERS / "kineto").is_dir()
+#: Kineto's headers in torch 2.6 include {fmt}, which its wheel does not have.
+WITHOUT_FMT = HAS_KINETO and not (HEADERS / "fmt").is_dir()
 
 EXTENSION = CppExtension(
     ".".join(("habana_frameworks", "torch", *Path(FOLDER).parts, "_C")),
     SOURCES,
-    include_dirs=[str(HERE / "csrc")],
+    include_dirs=[str(HERE / "csrc"), *([str(HERE / "csrc" / "compat")] if WITHOUT_FMT else [])],
     extra_compile_args=[
         "-std=c++20",  # torch 2.6 would ask for 17
         "-O2",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
 import nox
+
+from sessions.interpreters import OWN_PYTHON, interpreter_of
 
 TORCH = os.environ.get("CONFORMANCE_TORCH", "2.13.0")
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
@@ -22,13 +23,20 @@ class Environment:
     ``conformance torch fork-like`` makes an overlay of another one.
     """
 
-    def __init__(self, session: nox.Session, name: str = "device", *, overlay: bool = False) -> None:
+    def __init__(
+        self, session: nox.Session, name: str = "device", *, overlay: bool = False, python: str = ""
+    ) -> None:
+        """Use an environment of this name, of the Python ``python`` (``3.10``), by default the session's."""
         self.session = session
-        self.folder = ROOT / ".nox" / f"{name}-{sys.version_info.major}.{sys.version_info.minor}"
+        self.python = python or OWN_PYTHON
+        self.folder = ROOT / ".nox" / f"{name}-{self.python}"
         #: Folders that are searched for programs after the environment's own.
         self.path = os.environ["PATH"]
         if not overlay and not (self.folder / "bin" / "python").exists():
-            session.run(sys.executable, "-m", "venv", str(self.folder), external=True)
+            interpreter = interpreter_of(self.python)
+            if interpreter is None:
+                session.error(f"there is no python{self.python}: install it, and have it on the PATH")
+            session.run(str(interpreter), "-m", "venv", str(self.folder), external=True)
 
     def run(self, program: str, *arguments: str, through: Sequence[str] = (), **options: object) -> str:
         """Run a program of the environment; return its output if ``silent`` is given.

@@ -7,6 +7,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Stream.h>
+#include <c10/util/Exception.h>
 #include <torch/version.h>
 
 #define HPU_TORCH_AT_LEAST(major, minor) \
@@ -61,6 +62,13 @@ struct HostStatistics {
 // Registers the kernel that chooses an attention; releases without a place for it take the plain attention.
 #ifndef REGISTER_HPU_DISPATCH
 #define REGISTER_HPU_DISPATCH(stub, kernel)
+#endif
+
+// The error that becomes Python's SyntaxError; releases without it have none to copy.
+#if HPU_TORCH_AT_LEAST(2, 13)
+using SyntaxError = c10::SyntaxError;
+#else
+using SyntaxError = c10::Error;
 #endif
 
 // Marks the functions of a device guard that older releases require not to throw.

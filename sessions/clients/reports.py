@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,20 +17,27 @@ class Outcome:
 
     client: Client
     run: str
+    #: The releases of Python and torch that ran them.
+    releases: str = ""
     passed: int = 0
     expected: int = 0
     skipped: int = 0
     #: Failed tests by cause; the empty cause is that of a failure that no one expects.
     failed: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    #: Tests that failed beside others and passed in a process of their own; they count as passed.
+    alone: list[str] = dataclasses.field(default_factory=list)
     note: str = ""
 
 
-def read(client: Client, name: str, reports: list[Path]) -> Outcome:
-    """Read the reports of pytest for one run."""
-    outcome = Outcome(client, name)
+def read(
+    client: Client, name: str, reports: list[Path], again: Sequence[Path] = (), releases: str = ""
+) -> Outcome:
+    """Read the reports of pytest for one run, and those of its failed tests that each ran again alone."""
+    alone = {test for report in again if report.is_file() for test in _passed(report)}
+    outcome = Outcome(client, name, releases)
     for report in reports:
         if report.is_file():
-            _add(outcome, report)
+            _add(outcome, report, alone)
         else:
             outcome.failed.setdefault("", []).append(f"the test runner, which wrote no report {report.name}")
     if not outcome.passed and not outcome.failed:
@@ -38,13 +45,26 @@ def read(client: Client, name: str, reports: list[Path]) -> Outcome:
     return outcome
 
 
-def _add(outcome: Outcome, report: Path) -> None:
+def _name(case: ElementTree.Element) -> str:
+    # Names of some tests have addresses of objects, which differ from run to run.
+    return re.sub(r" at 0x[0-9a-f]+", "", f"{case.get('classname', '')}.{case.get('name', '')}")
+
+
+def _passed(report: Path) -> Iterator[str]:
+    for case in ElementTree.parse(report).iter("testcase"):
+        if all(case.find(word) is None for word in ("failure", "error", "skipped")):
+            yield _name(case)
+
+
+def _add(outcome: Outcome, report: Path, alone: Set[str]) -> None:
     client = outcome.client
     for case in ElementTree.parse(report).iter("testcase"):
-        # Names of some tests have addresses of objects, which differ from run to run.
-        test = re.sub(r" at 0x[0-9a-f]+", "", f"{case.get('classname', '')}.{case.get('name', '')}")
+        test = _name(case)
         failure = next((one for word in ("failure", "error") if (one := case.find(word)) is not None), None)
-        if failure is not None:
+        if failure is not None and test in alone:
+            outcome.passed += 1
+            outcome.alone.append(test)
+        elif failure is not None:
             words = f"{test}: {failure.get('message', '')} {failure.text or ''}"
             cause = next((why for what, why in client.misses.items() if re.search(what, words)), "")
             outcome.failed.setdefault(cause, []).append(test)
@@ -78,13 +98,23 @@ def page(outcomes: list[Outcome]) -> Iterator[str]:
         "package index has needs `--tree NAME=PATH`."
     )
     yield ""
-    yield "| client | version | run | passed | fail as expected | failed | not applicable |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "| client | version | Python, torch | run | passed | fail as expected | failed | not applicable |"
+    yield "|---|---|---|---|---|---|---|---|"
     for one in outcomes:
         failed = sum(map(len, one.failed.values()))
         counts = (one.note, "", "", "") if one.note else (one.passed, one.expected, failed, one.skipped)
-        yield f"| {one.client.name} | {one.client.version} | {one.run} | {' | '.join(map(str, counts))} |"
+        words = (one.client.name, one.client.version, one.releases, one.run, *counts)
+        yield f"| {' | '.join(map(str, words))} |"
     for one in outcomes:
+        if one.alone:
+            yield ""
+            yield f"## {one.client.name}, {one.run}: passed in a process of its own"
+            yield ""
+            yield "These failed after other tests of the client in their process, and pass without them."
+            yield ""
+            yield "```text"
+            yield from sorted(one.alone)
+            yield "```"
         if one.failed:
             yield ""
             yield f"## {one.client.name}, {one.run}: what failed"

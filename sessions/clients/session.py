@@ -7,6 +7,7 @@ elsewhere); without it the row of the client reads "source not to be had".
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import struct
 import tarfile
@@ -18,7 +19,17 @@ import nox
 
 from sessions.clients.programs import CLIENTS, Client
 from sessions.clients.reports import Outcome, page, read, sentence
-from sessions.environments import BACKEND, ROOT, Environment, install_device, install_torch, prepare
+from sessions.environments import (
+    BACKEND,
+    ROOT,
+    TORCH,
+    Environment,
+    build_copy,
+    install_device,
+    install_torch,
+    prepare,
+)
+from sessions.interpreters import interpreter_of
 
 PAGE = ROOT / "docs" / "clients.md"
 NOT_TO_BE_HAD = "source not to be had"
@@ -63,16 +74,23 @@ def outcomes_of(session: nox.Session, client: Client, tree: str | None, output: 
     if client.has_tree and tree is None:
         yield Outcome(client, "all", note=NOT_TO_BE_HAD)
         return
+    if client.python and interpreter_of(client.python) is None:
+        yield Outcome(client, "all", note=f"Python {client.python} is not available")
+        return
     folder = output / client.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     source = unpacked(session, Path(tree), folder) if tree is not None else folder
-    environment = Environment(session, f"client-{client.name.lower()}")
-    install_torch(environment)
+    environment = Environment(session, f"client-{client.name.lower()}", python=client.python)
+    install_torch(environment, client.torch or TORCH)
     constraints = folder / "constraints.txt"
     constraints.write_text(f"torch=={environment.version_of('torch').partition('+')[0]}\n")
     limits = ("--constraint", str(constraints))
     requirements = [one.format(backend=BACKEND) for one in client.requirements]
+    backend = BACKEND
+    if client.torch:
+        environment.install("setuptools>=77,<81", "wheel", "ninja", "numpy<2.3")
+        backend = build_copy(environment, environment.folder, f"for torch {client.torch}")
     first = [one for one in requirements if one.startswith(("setuptools", "wheel", "numpy"))]
     environment.install(*limits, *first)
     environment.install(*limits, "--no-build-isolation", *requirements, env=dict(client.build))
@@ -82,23 +100,43 @@ def outcomes_of(session: nox.Session, client: Client, tree: str | None, output: 
         environment.run("python", "-m", "pip", "download", "-q", requirement, *words)
         (archive,) = place.iterdir()
         tree_of = str(unpacked(session, archive, place))
+        leave_out(environment, client)
         environment.install(*limits, "--no-build-isolation", tree_of, env=dict(client.build))
+    leave_out(environment, client)
     if client.asks_torch:
         install_device(environment)
     if client.has_tree:
         environment.install("--no-deps", "--no-build-isolation", str(source))
-    if client.needs_digits:
+    if client.needs_data:
         write_digits(source / "data" / "MNIST" / "raw")
+        write_text(source / "data" / "wikitext-2.txt")
     for number, one in enumerate(client.runs):
         # The installation of a driver sets the folder of logs.
-        variables = {"PYTHONPATH": str(BACKEND), "HABANA_LOGS": str(folder / "logs"), **one.variables}
+        variables = {"PYTHONPATH": str(backend), "HABANA_LOGS": str(folder / "logs"), **one.variables}
         arguments = [word.format(backend=BACKEND) for word in one.arguments]
         with session.chdir(source):
             calls = alone(environment, arguments, variables) if one.apart else [arguments]
             reports = [folder / f"{number}-{place}.xml" for place in range(len(calls))]
             for call, report in zip(calls, reports, strict=True):
                 run_tests(environment, [*call, f"--junitxml={report}"], variables)
-        yield read(client, one.name, reports)
+            failed = last_failed(source) if one.again else []
+            once_more = [folder / f"{number}-again-{place}.xml" for place in range(len(failed))]
+            for test, report in zip(failed, once_more, strict=True):
+                run_tests(environment, [test, *arguments[1:], f"--junitxml={report}"], variables)
+        words = f"{environment.python}, {environment.version_of('torch').partition('+')[0]}"
+        yield read(client, one.name, reports, once_more, words)
+
+
+def leave_out(environment: Environment, client: Client) -> None:
+    """Remove what the client cannot have beside it."""
+    for name in filter(environment.version_of, client.without):
+        environment.run("python", "-m", "pip", "uninstall", "--quiet", "--yes", name)
+
+
+def last_failed(source: Path) -> list[str]:
+    """Names of the tests that failed in the last run of pytest in a folder, as pytest takes them."""
+    kept = source / ".pytest_cache" / "v" / "cache" / "lastfailed"
+    return sorted(json.loads(kept.read_text())) if kept.is_file() else []
 
 
 def run_tests(environment: Environment, arguments: list[str], variables: dict[str, str]) -> str:
@@ -126,6 +164,13 @@ def write_digits(folder: Path) -> None:
         (folder / f"{name}-images-idx3-ubyte").write_bytes(images)
         classes = bytes(random.randrange(10) for _ in range(count))
         (folder / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 2049, count) + classes)
+
+
+def write_text(path: Path) -> None:
+    """Write lines of random words."""
+    random = Random(0)
+    lines = (" ".join(f"word{random.randrange(500)}" for _ in range(20)) for _ in range(400))
+    path.write_text("\n".join(lines) + "\n")
 
 
 def unpacked(session: nox.Session, path: Path, folder: Path) -> Path:

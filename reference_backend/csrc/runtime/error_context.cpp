@@ -1,5 +1,7 @@
 #include "runtime/error_context.h"
 
+#include "torch_release.h"
+
 #include <c10/util/Exception.h>
 
 #include <stdexcept>
@@ -41,7 +43,7 @@ std::exception_ptr with_origin(std::exception_ptr given, const std::string& name
                                                     c10::TypeError,
                                                     c10::NotImplementedError,
                                                     c10::LinAlgError,
-                                                    c10::SyntaxError,
+                                                    SyntaxError,
                                                     c10::EnforceFiniteError,
                                                     c10::OutOfMemoryError,
                                                     c10::DistError,

@@ -27,3 +27,27 @@ def test_the_class_is_the_bridges_if_asked_for(output_of) -> None:
 def test_another_choice_is_one_sentence(run_python) -> None:
     done = run_python("import habana_frameworks.torch", HPU_REFERENCE_PROFILER_ACTIVITY="both")
     assert "ValueError: HPU_REFERENCE_PROFILER_ACTIVITY='both' is no choice" in done.stderr
+
+
+OLDER = """
+import warnings
+import torch, habana_frameworks.torch
+from habana_frameworks.torch.internal.patches import profiler_activity
+
+class Native:
+    __members__ = {"CPU": 0}
+    CPU = torch._C._profiler.ProfilerActivity.CPU
+
+profiler_activity.Native = Native
+own = torch.profiler.ProfilerActivity
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    with torch.profiler.profile(activities=[own.CPU, own.HPU]) as profile:
+        torch.ones(2, device="hpu") + 1
+print(any("has no activity HPU" in str(one.message) for one in caught))
+print(any(event.name == "aten::add" for event in profile.events()))
+"""
+
+
+def test_a_torch_without_the_activity_profiles_the_host_alone(output_of) -> None:
+    assert output_of(OLDER, HPU_REFERENCE_PROFILER_ACTIVITY="replaced").split() == ["True", "True"]

@@ -58,6 +58,57 @@ def test_calls_that_take_a_device_give_tensors_on_hpu(output_of) -> None:
     assert output_of(code).splitlines() == list(CALLS.values())
 
 
+DEVICES = (
+    "torch.cuda.set_device(torch.device('cuda', 0))",
+    "torch.cuda.synchronize('cuda:0')",
+    "torch.cuda.Stream(device=torch.device('cuda')).synchronize()",
+    "torch.cuda.default_stream(torch.device('cuda', 0)).synchronize()",
+    "torch.cuda.manual_seed(1)",
+    "torch.cuda.set_rng_state(torch.cuda.get_rng_state('cuda'), torch.device('cuda', 0))",
+    "torch.cuda.memory_allocated(torch.device('cuda'))",
+    "torch.cuda.mem_get_info('cuda:0')",
+    "torch.cuda.get_device_name(torch.device('cuda', 0))",
+    "torch.cuda.device(torch.device('cuda', 0)).__enter__()",
+)
+
+
+def test_functions_of_torch_cuda_take_its_devices(output_of) -> None:
+    assert output_of(MIGRATED + "\n".join(DEVICES) + "\nprint('done')") == "done"
+
+
+def test_hpu_refuses_devices_of_cuda_without_it(output_of) -> None:
+    code = """
+import torch, habana_frameworks.torch
+try:
+    torch.hpu.synchronize("cuda:0")
+except ValueError as error:
+    print(error)
+"""
+    assert "cuda:0" in output_of(code)
+
+
+def test_statistics_of_memory_have_the_names_of_cuda(output_of) -> None:
+    code = """
+x = torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
+found = torch.cuda.memory_stats(torch.device("cuda", 0))
+print(found["active_bytes.all.peak"] >= 1 << 20, found["allocated_bytes.all.current"] >= 1 << 20)
+print(found["reserved_bytes.all.peak"] <= torch.cuda.get_device_properties(0).total_memory)
+"""
+    assert output_of(MIGRATED + code).split() == ["True"] * 3
+
+
+def test_checkpoints_of_ranks_hold_what_was_saved(output_of, tmp_path: Path) -> None:
+    code = f"""
+import torch.distributed.checkpoint as checkpoint
+state = {{"weight": torch.arange(600_000.0, device="cuda"), "of_host": torch.arange(3)}}
+checkpoint.save(state, checkpoint_id={str(tmp_path / "saved")!r})
+found = {{"weight": torch.zeros(600_000, device="cuda"), "of_host": torch.zeros(3, dtype=torch.int64)}}
+checkpoint.load(found, checkpoint_id={str(tmp_path / "saved")!r})
+print(*(torch.equal(found[name], state[name]) for name in state))
+"""
+    assert output_of(MIGRATED + code).splitlines()[-1] == "True True"
+
+
 def test_generators_keep_their_class(output_of) -> None:
     code = (
         "g = torch.Generator('cuda'); print(g.device, isinstance(g, torch.Generator))\n"

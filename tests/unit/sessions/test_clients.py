@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import pytest
+
+from sessions import interpreters
 from sessions.clients import programs, reports
 
 REPORT = """<testsuites><testsuite>
@@ -23,7 +27,7 @@ def test_failures_have_their_cause_or_none(tmp_path: Path) -> None:
     assert (outcome.passed, outcome.expected, outcome.skipped) == (1, 1, 1)
     assert outcome.failed == {"there is no profiler": ["a.traces"], "": ["a.breaks"]}
     text = "\n".join(reports.page([outcome, reports.Outcome(CLIENT, "all", note="source not to be had")]))
-    assert "| program | 1.0 | all | 1 | 1 | 2 | 1 |" in text and "**Not explained**: 1" in text
+    assert "| program | 1.0 |  | all | 1 | 1 | 2 | 1 |" in text and "**Not explained**: 1" in text
     assert "source not to be had" in text and "there is no profiler: 1" in text
 
 
@@ -36,3 +40,44 @@ def test_a_runner_that_passed_no_test_has_failed(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text("<testsuites><testsuite/></testsuites>")
     assert reports.read(CLIENT, "all", [report]).failed[""] == ["the test runner, which passed no test"]
+
+
+AGAIN = """<testsuites><testsuite><testcase classname="a" name="breaks"/></testsuite></testsuites>"""
+
+
+def test_what_passes_alone_counts_as_passed_and_is_named(tmp_path: Path) -> None:
+    report, again = tmp_path / "report.xml", tmp_path / "again.xml"
+    report.write_text(REPORT)
+    again.write_text(AGAIN)
+    outcome = reports.read(CLIENT, "all", [report], [again, tmp_path / "none.xml"], "3.10, 2.6.0")
+    assert (outcome.passed, outcome.alone) == (2, ["a.breaks"])
+    assert outcome.failed == {"there is no profiler": ["a.traces"]}
+    text = "\n".join(reports.page([outcome]))
+    assert "| program | 1.0 | 3.10, 2.6.0 | all | 2 | 1 | 1 | 1 |" in text
+    assert "passed in a process of its own" in text and "a.breaks" in text
+
+
+def test_a_test_that_is_skipped_alone_has_not_passed(tmp_path: Path) -> None:
+    report, again = tmp_path / "report.xml", tmp_path / "again.xml"
+    report.write_text(REPORT)
+    again.write_text(AGAIN.replace('"breaks"/>', '"breaks"><skipped type="pytest.skip"/></testcase>'))
+    outcome = reports.read(CLIENT, "all", [report], [again])
+    assert (outcome.passed, outcome.alone) == (1, [])
+
+
+def test_an_interpreter_is_one_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shim = tmp_path / "python3.9"
+    shim.write_text("#!/bin/sh\necho not switched on >&2; exit 127\n")
+    shim.chmod(0o755)
+    inside = tmp_path / "root" / "versions" / "3.9.1" / "bin" / "python"
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "root"))
+    interpreters.interpreter_of.cache_clear()
+    assert interpreters.interpreter_of("3.9") is None
+    inside.parent.mkdir(parents=True)
+    inside.write_text("#!/bin/sh\necho 3.9\n")
+    inside.chmod(0o755)
+    interpreters.interpreter_of.cache_clear()
+    assert interpreters.interpreter_of("3.9") == inside
+    assert interpreters.interpreter_of(interpreters.OWN_PYTHON) == Path(sys.executable)
+    interpreters.interpreter_of.cache_clear()

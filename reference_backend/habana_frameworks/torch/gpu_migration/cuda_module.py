@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from habana_frameworks.torch import hpu
+from habana_frameworks.torch.hpu import _utils
 
 import torch
 
@@ -53,11 +54,18 @@ def device_capability(device: Any = None) -> tuple[int, int]:
     return int(major), int(minor)
 
 
+def memory_stats(device: Any = None) -> dict[str, int]:
+    """Statistics of the allocator under the names that CUDA's have, bytes and counts."""
+    # torch.accelerator asks the device's allocator in the form that torch gives CUDA's.
+    return dict(torch.accelerator.memory_stats(_utils._get_device_index(device, optional=True)))
+
+
 #: Names of ``torch.cuda`` whose counterpart has another name, is another function, or is a plain answer.
 COUNTERPARTS: dict[str, Any] = {
     "CUDAGraph": hpu.HPUGraph,
     "get_device_capability": device_capability,
     "get_device_properties": device_properties,
+    "memory_stats": memory_stats,
     "get_allocator_backend": lambda: "native",
     "ipc_collect": lambda: None,
     "is_bf16_supported": lambda including_emulation=True: hpu.is_bf16_supported(),
@@ -85,7 +93,11 @@ def refused(name: str) -> bool:
 
 
 def replace_functions() -> None:
-    """Replace the functions of ``torch.cuda`` and of its submodules; a second call changes nothing more."""
+    """Replace the functions of ``torch.cuda`` and of its submodules; a second call changes nothing more.
+
+    From then on, functions of ``torch.hpu`` take a device of cuda for the one of hpu with its index.
+    """
+    _utils._DEVICE_TYPES.add("cuda")
     for name in [*torch.cuda.__all__, *PRIVATE]:
         if (found := counterpart(name)) is not None:
             setattr(torch.cuda, name, found)

@@ -11,6 +11,7 @@ from habana_frameworks.torch.internal.patches.replacing import replace
 
 import torch
 import torch.distributed
+import torch.distributed.checkpoint.filesystem
 import torch.distributed.device_mesh
 import torch.nested
 import torch.utils._device
@@ -52,6 +53,7 @@ OTHERS = {
     "torch.compile": "hpu_backend for inductor, the default",
     "torch.distributed.init_process_group, new_group": "hccl for nccl",
     "torch.distributed.is_nccl_available": "true",
+    "torch.distributed.checkpoint": "copies tensors on hpu to the host while others are written",
     "torch.nn.DataParallel": "an error: a process has one hpu, so use DistributedDataParallel",
 }
 
@@ -99,6 +101,8 @@ def replace_functions() -> None:
     ):
         replace(owner, name, make)
     torch.distributed.is_nccl_available = lambda: True
+    # With torch.cuda available, it asks for the type of the device whose tensors it copies beside the writes.
+    torch.distributed.checkpoint.filesystem._get_available_device_type = lambda: "hpu"
 
 
 def _found(path: str) -> Any:

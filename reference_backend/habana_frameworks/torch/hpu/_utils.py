@@ -8,6 +8,9 @@ from habana_frameworks.torch import _C
 
 import torch
 
+#: Types of the devices that an argument may name; `habana_frameworks.torch.gpu_migration` adds cuda.
+_DEVICE_TYPES = {"hpu"}
+
 
 def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
     """Index of an hpu device.
@@ -26,7 +29,7 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
     if isinstance(device, torch.device):
         if allow_cpu and device.type == "cpu":
             return -1
-        if device.type != "hpu":
+        if device.type not in _DEVICE_TYPES:
             expected = "hpu or cpu" if allow_cpu else "hpu"
             raise ValueError(f"Expected a {expected} device, but got: {device}")
         index = device.index

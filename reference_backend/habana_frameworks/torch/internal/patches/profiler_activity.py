@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import os
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -61,7 +62,15 @@ def choose() -> None:
 def _native(activities: Iterable[Any] | None) -> list[Any] | None:
     if activities is None:
         return None
-    return [getattr(Native, one.name) if isinstance(one, ProfilerActivity) else one for one in activities]
+    own = [one for one in activities if isinstance(one, ProfilerActivity)]
+    others = [one for one in activities if not isinstance(one, ProfilerActivity)]
+    if lacking := [one.name for one in own if one.name not in Native.__members__]:
+        warnings.warn(
+            f"torch {torch.__version__} has no activity {' and '.join(lacking)}: the profile has only the "
+            "rows of the others; torch 2.13 has HPU",
+            stacklevel=4,
+        )
+    return others + [getattr(Native, one.name) for one in own if one.name in Native.__members__]
 
 
 def _taking_both(original: Callable[..., None]) -> Callable[..., None]:

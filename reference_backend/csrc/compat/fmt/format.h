@@ -1,0 +1,26 @@
+// The part of {fmt} that the inline functions of Kineto's headers call. Wheels of torch 2.6 have these
+// headers, and not {fmt}; setup.py puts this folder before them only there.
+#pragma once
+
+#include <sstream>
+#include <string>
+#include <string_view>
+
+namespace fmt {
+
+// Puts the values, in order, in place of each "{}".
+template <typename... Values>
+std::string format(std::string_view text, const Values&... values) {
+  std::ostringstream out;
+  out << std::boolalpha;
+  const auto until_next = [&](const auto& value) {
+    const auto place = text.find("{}");
+    out << text.substr(0, place) << value;
+    text.remove_prefix(place + 2);
+  };
+  (until_next(values), ...);
+  out << text;
+  return out.str();
+}
+
+}  // namespace fmt

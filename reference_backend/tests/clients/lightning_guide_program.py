@@ -1,0 +1,380 @@
+"""Programs after the public guides of the device and of lightning-habana, one for each example.
+
+``python lightning_guide_program.py NAME`` runs one, in the current folder, and prints ``NAME done``. The
+calls are those of the examples; models, data and what the examples leave out are small and this project's
+own. A program with several ranks starts itself again in each, as lightning does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import habana_frameworks.torch
+import habana_frameworks.torch.core as htcore
+import torch
+import torch.nn.functional as F
+from deepspeed.ops.adam import DeepSpeedCPUAdam
+from deepspeed.runtime.activation_checkpointing.checkpointing import checkpoint
+from habana_frameworks.torch.hpex import hmp
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.demos.boring_classes import BoringModel
+from lightning_habana.pytorch.accelerator import HPUAccelerator
+from lightning_habana.pytorch.plugins import HPUDeepSpeedPrecisionPlugin, HPUFSDPPrecision
+from lightning_habana.pytorch.profiler.profiler import HPUProfiler
+from lightning_habana.pytorch.strategies import HPUDeepSpeedStrategy, HPUFSDPStrategy
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+PROGRAMS: dict[str, Callable[[], None]] = {}
+HERE = Path.cwd()
+
+
+def program(run: Callable[[], None]) -> Callable[[], None]:
+    """Enter a program under its name."""
+    PROGRAMS[run.__name__] = run
+    return run
+
+
+class Model(BoringModel):
+    """A layer of 32 numbers, with the optimizer that the guide gives to DeepSpeed."""
+
+    def configure_optimizers(self) -> tuple[list[Any], list[Any]]:
+        """Return the optimizer and its schedule."""
+        optimizer = torch.optim.SGD(self.layer.parameters(), lr=0.1)
+        return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, step_size=1)]
+
+
+class OnHost(Model):
+    """The same with DeepSpeed's optimizer for parameters on the host, which it asks for if they are there."""
+
+    def configure_optimizers(self) -> Any:
+        """Return the optimizer."""
+        return DeepSpeedCPUAdam(self.parameters(), lr=0.1)
+
+
+def trainer(**options: Any) -> Trainer:
+    """Make a trainer for the device that writes nothing beside what the options ask for."""
+    options = {"devices": 1, "max_epochs": 1, "limit_train_batches": 4, "limit_val_batches": 1, **options}
+    return Trainer(
+        accelerator=HPUAccelerator(),
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=str(HERE),
+        **options,
+    )
+
+
+def trained(model: LightningModule, strategy: Any, **options: Any) -> None:
+    """Train on two ranks; the parameters change and stay finite."""
+    before = [parameter.detach().clone().float() for parameter in model.parameters()]
+    used = trainer(devices=2, strategy=strategy, **options)
+    used.fit(model)
+    assert used.global_step > 0
+    after = [parameter.detach().cpu().float() for parameter in model.parameters()]
+    assert all(torch.isfinite(parameter).all() for parameter in after)
+    whole = [pair for pair in zip(before, after, strict=False) if pair[0].shape == pair[1].shape]
+    assert not whole or any(not torch.equal(*pair) for pair in whole)
+
+
+def with_deepspeed(model: LightningModule | None = None, **options: Any) -> None:
+    """Train with DeepSpeed in bfloat16."""
+    precision = HPUDeepSpeedPrecisionPlugin(precision="bf16-mixed")
+    trained(model or Model(), HPUDeepSpeedStrategy(**options), plugins=[precision])
+
+
+def events_of(folder: Path) -> list[dict[str, Any]]:
+    """The events of the traces that a profiler wrote."""
+    traces = [path for path in folder.rglob("*.json") if "traceEvents" in path.read_text()]
+    assert traces, f"no trace in {folder}"
+    return [event for path in traces for event in json.loads(path.read_text())["traceEvents"]]
+
+
+@program
+def profiler() -> None:
+    """Profile a training; the trace has rows of the device."""
+    used = HPUProfiler(dirpath=str(HERE / "traces"), filename="perf-logs")
+    trainer(profiler=used).fit(BoringModel())
+    assert any(event.get("cat") in ("kernel", "hpu_op") for event in events_of(HERE))
+
+
+@program
+def actions_of_ones_own() -> None:
+    """Profile actions by both forms that the guide shows."""
+
+    class Profiled(BoringModel):
+        def __init__(self, profiler: HPUProfiler) -> None:
+            super().__init__()
+            self.profiler = profiler
+
+        def training_step(self, batch: torch.Tensor, batch_idx: int) -> Any:
+            with self.profiler.profile("by_context"):
+                batch = batch * 1
+            self.profiler.start("by_start")
+            batch = batch + 0
+            self.profiler.stop("by_start")
+            return super().training_step(batch, batch_idx)
+
+    used = HPUProfiler(dirpath=str(HERE / "traces"))
+    trainer(profiler=used).fit(Profiled(used))
+    names = " ".join(str(event.get("name")) for event in events_of(HERE))
+    assert "by_context" in names and "by_start" in names
+
+
+@program
+def zero_1() -> None:
+    """Train with ZeRO-1."""
+    with_deepspeed(zero_optimization=True, stage=1)
+
+
+@program
+def zero_2() -> None:
+    """Train with ZeRO-2."""
+    with_deepspeed(zero_optimization=True, stage=2)
+
+
+@program
+def zero_3() -> None:
+    """Train with ZeRO-3."""
+    with_deepspeed(zero_optimization=True, stage=3)
+
+
+@program
+def zero_offload() -> None:
+    """Train with ZeRO-2 and the optimizer on the host."""
+    with_deepspeed(OnHost(), zero_optimization=True, stage=2, offload_optimizer=True)
+
+
+@program
+def bf16_optimizer() -> None:
+    """Train with a configuration of DeepSpeed: bfloat16, a schedule, accumulated gradients."""
+    warmup = {
+        "warmup_min_lr": 0.02,
+        "warmup_max_lr": 0.05,
+        "warmup_num_steps": 4,
+        "total_num_steps": 8,
+        "warmup_type": "linear",
+    }
+    config = {
+        "train_batch_size": 8,
+        "bf16": {"enabled": True},
+        "fp16": {"enabled": False},
+        "train_micro_batch_size_per_gpu": 2,
+        "scheduler": {"type": "WarmupDecayLR", "params": warmup},
+        "zero_allow_untested_optimizer": True,
+        "zero_optimization": {"stage": 2},
+    }
+
+    class WithAdam(BoringModel):
+        def configure_optimizers(self) -> Any:
+            return torch.optim.AdamW(self.parameters())
+
+        def train_dataloader(self) -> DataLoader:
+            return DataLoader(torch.randn(64, 32), batch_size=2)
+
+    strategy = HPUDeepSpeedStrategy(config=config, parallel_devices=[torch.device("hpu")] * 2)
+    options = {"limit_train_batches": 16, "accumulate_grad_batches": 2, "use_distributed_sampler": False}
+    trained(WithAdam(), strategy, plugins=[HPUDeepSpeedPrecisionPlugin(precision="bf16-mixed")], **options)
+
+
+@program
+def activation_checkpointing() -> None:
+    """Train with activations that are computed again, on the host between."""
+
+    class Recomputing(OnHost):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return checkpoint(self.layer[1], self.layer[0](x))
+
+    options = {"offload_optimizer": True, "cpu_checkpointing": True}
+    with_deepspeed(Recomputing(), zero_optimization=True, stage=3, **options)
+
+
+class Predicting(LightningModule):
+    """Two layers that predict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.l1 = nn.Linear(32, 32)
+        self.l2 = nn.Linear(32, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return as many numbers."""
+        return self.l2(F.relu(self.l1(x)))
+
+    def predict_step(self, batch: torch.Tensor, batch_idx: int) -> torch.Tensor:
+        """Predict a batch."""
+        found = self(batch)
+        assert found.device.type == "hpu" and torch.isfinite(found).all()
+        return found
+
+    def predict_dataloader(self) -> DataLoader:
+        """Return the data."""
+        return DataLoader(torch.randn(8, 32), batch_size=2)
+
+
+def predicted(**options: Any) -> None:
+    """Predict with DeepSpeed on two ranks.
+
+    The guide also has DeepSpeed replace kernels and cut layers without a policy, which it does for the models
+    of its own list alone.
+    """
+    precision = HPUDeepSpeedPrecisionPlugin(precision="bf16-mixed")
+    strategy = HPUDeepSpeedStrategy(parallel_devices=[torch.device("hpu")] * 2, **options)
+    used = trainer(devices=2, strategy=strategy, plugins=[precision], use_distributed_sampler=False)
+    assert len(used.predict(Predicting())) == 4
+
+
+@program
+def inference_by_arguments() -> None:
+    """Predict with DeepSpeed, set by arguments."""
+    predicted(tensor_parallel={"tp_size": 1}, dtype=torch.float, replace_with_kernel_inject=False)
+
+
+@program
+def inference_by_keywords() -> None:
+    """Predict with DeepSpeed, set by keywords, a layer cut among the ranks."""
+    predicted(
+        dtype=torch.float,
+        tensor_parallel={"tp_size": 2},
+        enable_cuda_graph=False,
+        replace_method="auto",
+        replace_with_kernel_inject=False,
+        injection_policy={Predicting: ("l1",)},
+    )
+
+
+@program
+def inference_by_configuration() -> None:
+    """Predict with DeepSpeed, set by a configuration."""
+    predicted(
+        config={
+            "replace_with_kernel_inject": False,
+            "tensor_parallel": {"tp_size": 1},
+            "dtype": torch.float,
+            "enable_cuda_graph": False,
+        }
+    )
+
+
+def with_fsdp(sharding: str) -> None:
+    """Train with FSDP in bfloat16."""
+
+    class Configured(BoringModel):
+        def configure_model(self) -> None:
+            self.layer = nn.Linear(32, 2)
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.AdamW(self.layer.parameters(), lr=0.1)
+
+    strategy = HPUFSDPStrategy(
+        parallel_devices=[torch.device("hpu")] * 2,
+        sharding_strategy=sharding,
+        precision_plugin=HPUFSDPPrecision("bf16-mixed"),
+    )
+    trained(Configured(), strategy)
+
+
+@program
+def fsdp_full_shard() -> None:
+    """Train with everything sharded."""
+    with_fsdp("FULL_SHARD")
+
+
+@program
+def fsdp_shard_grad_op() -> None:
+    """Train with sharded gradients and states."""
+    with_fsdp("SHARD_GRAD_OP")
+
+
+def learned(step: Callable[[], torch.Tensor]) -> None:
+    """Take steps; the loss falls by half."""
+    losses = [step().item() for _ in range(60)]
+    assert losses[-1] < losses[0] / 2, losses
+
+
+@program
+def mixed_precision_of_hmp() -> None:
+    """Train as the old guide does: casts by hmp, none in the optimizer."""
+    x, y = torch.randn(64, 64, device="hpu"), torch.randn(64, 4, device="hpu")
+    hmp.convert(opt_level="O1", bf16_file_path="", fp32_file_path="", isVerbose=False)
+    model = nn.Linear(64, 4).to(torch.device("hpu"))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+
+    def step() -> torch.Tensor:
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        with hmp.disable_casts():
+            optimizer.step()
+        return loss.detach()
+
+    assert model(x).dtype == torch.bfloat16
+    learned(step)
+
+
+@program
+def digits_compiled() -> None:
+    """Train a model that ``torch.compile`` compiles for the device, over batches of a loader."""
+    source = torch.Generator().manual_seed(0)
+    target = torch.randint(0, 10, (256,), generator=source)
+    data = F.one_hot(target, 10).float().repeat(1, 8) + torch.randn(256, 80, generator=source) / 10
+    loader = DataLoader(TensorDataset(data, target), batch_size=64)
+    model = nn.Sequential(nn.Linear(80, 32), nn.ReLU(), nn.Linear(32, 10), nn.LogSoftmax(1)).to("hpu")
+    optimizer = torch.optim.Adadelta(model.parameters(), lr=1.0)
+    model.train()
+    compiled = torch.compile(model, backend="hpu_backend")
+
+    def step() -> torch.Tensor:
+        for data, target in loader:
+            optimizer.zero_grad()
+            loss = F.nll_loss(compiled(data.to("hpu")), target.to("hpu"))
+            loss.backward()
+            optimizer.step()
+        return loss.detach()
+
+    learned(step)
+    compiled.eval()
+    assert torch.compile(model, backend="hpu_backend")(data.to("hpu")).argmax(1).cpu().eq(target).all()
+
+
+@program
+def graph_in_a_module() -> None:
+    """Wrap a model into a graph of the device, as for inference."""
+    model = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2)).to("hpu").eval()
+    x = torch.randn(8, 32, device="hpu")
+    with torch.no_grad():
+        expected = model(x).cpu()
+        wrapped = habana_frameworks.torch.hpu.wrap_in_hpu_graph(
+            model, asynchronous=False, disable_tensor_cache=True
+        )
+        for _ in range(3):
+            torch.testing.assert_close(wrapped(x).cpu(), expected)
+        htcore.mark_step()
+
+
+@program
+def residual_network() -> None:
+    """Run a network of torchvision on the device."""
+    from torchvision import models
+
+    model = models.resnet50().eval()
+    image = torch.rand(1, 3, 64, 64)
+    with torch.no_grad():
+        expected = model(image)
+        found = model.to("hpu")(image.to("hpu"))
+    assert found.device.type == "hpu"
+    torch.testing.assert_close(found.cpu(), expected, rtol=1e-3, atol=1e-3)
+
+
+if __name__ == "__main__":
+    PROGRAMS[sys.argv[1]]()
+    print(sys.argv[1], "done")

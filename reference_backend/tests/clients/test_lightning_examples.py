@@ -1,0 +1,82 @@
+"""The examples of lightning-habana, unchanged, each in a process of its own, in the folder of its tree.
+
+Without that tree as the current folder, these tests are skipped. The digits and the text in its folder
+``data`` stand for downloads.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path("examples")
+pytestmark = pytest.mark.skipif(
+    not (EXAMPLES / "pytorch" / "mnist_trainer.py").is_file(),
+    reason="The current folder is no tree of lightning-habana.",
+)
+
+#: Seconds for an example.
+PATIENCE = 600
+#: By example, its calls: every choice that it has, with two ranks or two tenants if it starts several.
+CALLS = {
+    "pytorch/mnist_trainer.py": (
+        "--verbose --run_types basic",
+        "--verbose --run_types autocast",
+        "--verbose --run_types HPUPrecisionPlugin",
+        "--verbose --run_types MixedPrecisionPlugin",
+        "--verbose --run_types recipe_caching",
+        "--verbose --run_types fp8_training",
+        "--verbose --run_types fp8_inference",
+        "--verbose --run_types basic --devices 2",
+        "--verbose --run_types multi_tenancy --num_tenants 2 --devices_per_tenant 1",
+    ),
+    "pytorch/hpu_graphs.py": (
+        "train --mode capture_and_replay",
+        "train --mode make_graphed_callables",
+        "train --mode modulecacher",
+        "inference --mode capture_and_replay",
+        "inference --mode wrap_in_hpu_graph",
+        "dynamicity --mode dynamic_control_flow",
+        "dynamicity --mode dynamic_ops",
+    ),
+    "pytorch/language_model.py": (
+        "--strategy FULL_SHARD",
+        "--strategy SHARD_GRAD_OP",
+        "--strategy NO_SHARD",
+        "--strategy HYBRID_SHARD",
+        "--strategy DDP",
+    ),
+    "fabric/image_classifier/train_fabric.py": ("--dry-run",),
+}
+
+
+def test_every_example_is_called() -> None:
+    has = {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.py")}
+    # The sample holds the model of the trainer and does nothing by itself.
+    assert has - {"pytorch/mnist_sample.py"} == set(CALLS)
+
+
+@pytest.mark.parametrize(
+    ("example", "words"), [(example, words) for example, calls in CALLS.items() for words in calls]
+)
+def test_an_example_runs(example: str, words: str) -> None:
+    if "fabric" in example and not Path("Datasets").exists():
+        # It looks for the digits beside the data of the others.
+        shutil.copytree("data", "Datasets")
+    command = [sys.executable, str(EXAMPLES / example), *words.split()]
+    environment = dict(os.environ)
+    if "HYBRID_SHARD" in words:
+        # It shards within a node, which has as many devices as the example has ranks then.
+        environment["HABANA_VISIBLE_MODULES"] = "0,1"
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    text = done.stdout + done.stderr
+    assert done.returncode == 0, text[-4000:]
+    # The trainer says so if the example did not give it the device.
+    assert (
+        "HPU available: True, using: 1 HPUs" in text or "HPU available: True" in text or "fabric" in example
+    )

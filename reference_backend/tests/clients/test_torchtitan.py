@@ -1,0 +1,127 @@
+"""torchtitan, unchanged, trains its debug model on two ranks of hpu, in each of its parallel forms.
+
+torchtitan looks for its device under the names that torch knows, which are those of CUDA here: it runs with
+``PT_HPU_GPU_MIGRATION=1``. Its tokenizer and texts are no part of its wheel; a tokenizer of bytes and texts
+of random words stand for them. It is not a requirement of the project: without it, these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("torchtitan") is None, reason="torchtitan is not installed."
+)
+
+#: Seconds for a training.
+PATIENCE = 600
+STEPS = 6
+#: Batches of 2 × 128 tokens in float32, so that forms of one computation can be compared.
+TRAINING = (
+    *("--training.seq_len", "128", "--training.local_batch_size", "2", "--training.steps", str(STEPS)),
+    *("--training.mixed_precision_param", "float32", "--debug.seed", "1", "--optimizer.lr", "8e-4"),
+    *("--lr_scheduler.warmup_steps", "2", "--metrics.log_freq", "1", "--metrics.disable_color_printing"),
+)
+CHECKPOINTS = (
+    *("--checkpoint.enable", "--checkpoint.interval", "3", "--checkpoint.no_last_save_model_only"),
+)
+#: A step in the log: its number and loss. A rank without the last stage of a pipeline says -1.
+STEP = re.compile(r"step: +(\d+) +loss: +([0-9.]+)")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tokenizer and texts in the places at which torchtitan's debug model looks for them."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    folder = tmp_path_factory.mktemp("torchtitan")
+    assets = folder / "tests" / "assets"
+    special = ("<|begin_of_text|>", "<|end_of_text|>")
+    words = [*sorted(pre_tokenizers.ByteLevel.alphabet()), *special]
+    tokenizer = Tokenizer(models.BPE(vocab={word: index for index, word in enumerate(words)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(list(special))
+    (assets / "tokenizer").mkdir(parents=True)
+    tokenizer.save(str(assets / "tokenizer" / "tokenizer.json"))
+    names = json.dumps({"bos_token": special[0], "eos_token": special[1]})
+    (assets / "tokenizer" / "tokenizer_config.json").write_text(names)
+    source = random.Random(0)
+    texts = [" ".join(source.choice(["the", "small", "cat", "runs"]) for _ in range(300)) for _ in range(200)]
+    (assets / "c4_test").mkdir()
+    (assets / "c4_test" / "data.json").write_text("".join(json.dumps({"text": one}) + "\n" for one in texts))
+    return folder
+
+
+def losses(folder: Path, output: str, *words: str, ranks: int = 2) -> dict[int, float]:
+    """Train; return the loss of each step, which all ranks report alike."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+    command += ["-m", "torchtitan.train", *TRAINING, "--job.dump_folder", output, *words]
+    environment = os.environ | {"PT_HPU_GPU_MIGRATION": "1", "PT_HPU_LAZY_MODE": "0", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE
+    )
+    text = done.stdout + done.stderr
+    assert done.returncode == 0, text[-4000:]
+    assert "CUDA capacity: GAUDI" in text  # it ran on hpu
+    found: dict[int, set[float]] = {}
+    for step, loss in STEP.findall(text):
+        found.setdefault(int(step), set()).add(float(loss))
+    assert all(len(of_ranks) == 1 for of_ranks in found.values()), found
+    return {step: of_ranks.pop() for step, of_ranks in sorted(found.items())}
+
+
+@pytest.fixture(scope="module")
+def sharded(folder: Path) -> dict[int, float]:
+    """Losses of the model, sharded by FSDP; it learns."""
+    found = losses(folder, "sharded")
+    assert list(found) == list(range(1, STEPS + 1))
+    assert found[STEPS] < found[1] - 3
+    return found
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--compile.enable",),
+        ("--activation_checkpoint.mode", "full"),
+        ("--activation_checkpoint.mode", "none"),
+    ],
+    ids=["compile", "checkpointed-activations", "kept-activations"],
+)
+def test_forms_of_one_computation_have_the_same_losses(
+    folder: Path, sharded: dict[int, float], words: tuple[str, ...]
+) -> None:
+    assert losses(folder, "form", *words) == pytest.approx(sharded, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("form", "ranks"),
+    [
+        ("data_parallel_replicate", 2),
+        ("tensor_parallel", 2),
+        ("pipeline_parallel", 2),
+        ("data_parallel_shard", 1),
+    ],
+)
+def test_parallel_forms_learn(folder: Path, form: str, ranks: int) -> None:
+    found = losses(folder, form, f"--parallelism.{form}_degree", str(ranks), ranks=ranks)
+    assert list(found) == list(range(1, STEPS + 1))
+    assert found[STEPS] < found[1] - 3
+
+
+def test_a_training_that_was_stopped_goes_on_where_it_was(folder: Path) -> None:
+    whole = losses(folder, "stopped", *CHECKPOINTS)
+    saved = folder / "stopped" / "checkpoint"
+    (saved / f"step-{STEPS}").rename(folder / "last")
+    rest = losses(folder, "stopped", *CHECKPOINTS)
+    assert rest == {step: loss for step, loss in whole.items() if step > 3}

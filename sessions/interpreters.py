@@ -1,0 +1,29 @@
+"""The Pythons of the machine."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+#: First two numbers of the session's own Python.
+OWN_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@functools.cache
+def interpreter_of(version: str) -> Path | None:
+    """Find a Python such as ``3.10`` on the PATH or among those of pyenv; None if there is none that runs."""
+    if version == OWN_PYTHON:
+        return Path(sys.executable)
+    on_path = shutil.which(f"python{version}")
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for found in [*([Path(on_path)] if on_path else []), *sorted(versions.glob(f"{version}.*/bin/python"))]:
+        # A shim of pyenv has the name, but runs only a version that is switched on.
+        code = "import sys; print(*sys.version_info[:2], sep='.')"
+        done = subprocess.run([found, "-c", code], capture_output=True, text=True, check=False)
+        if done.stdout.strip() == version:
+            return found
+    return None
