@@ -92,8 +92,10 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return f"the CPU takes no tensor of {fault.value} dimensions in any call that the suite can make"
     if fault.kind == "scalar-only" and not _takes(subject, fault.dtype, _of_scalars):
         return "the CPU takes no call of scalars alone that the suite can make"
-    if fault.kind == "empty-input" and not _takes(subject, fault.dtype, _of_nothing):
-        return "the CPU takes no empty tensor in any call that the suite can make, or returns nothing"
+    if fault.kind == "empty-input" and not _takes(
+        subject, fault.dtype, functools.partial(_of_nothing, fault)
+    ):
+        return "the CPU takes no empty tensor in any call that the suite can make, or returns nothing there"
     if fault.kind == "int-53-bits" and not _takes(subject, fault.dtype, functools.partial(_has_int64, fault)):
         return "no call that the suite can make has an int64 tensor there, and a result that holds its digits"
     if fault.kind in OF_LAYOUTS and subject.name in layouts.UNSAFE_STRIDES:
@@ -266,12 +268,12 @@ def _needs_precision(found: Answer) -> bool:
     return False
 
 
-def _of_nothing(found: Answer) -> bool:
+def _of_nothing(fault: Fault, found: Answer) -> bool:
     if trusts_its_callers(found.subject):
         made = _empty_calls(found.subject, dtype_name(found.dtype))
-        return not made or any(map(_returns_elements, made))
+        return not made or any(_returns_elements(fault, one) for one in made)
     return any(
-        _returns_elements(changed) and any(tensor.numel() == 0 for tensor in changed.sample.tensors())
+        _returns_elements(fault, changed) and any(tensor.numel() == 0 for tensor in changed.sample.tensors())
         for changed in shapes.empty(found)
     )
 
@@ -283,8 +285,10 @@ def _empty_calls(subject: Subject, dtype: str) -> Sequence[Answer]:
     return [one for one in made if one and any(t.numel() == 0 for t in one.sample.tensors())]
 
 
-def _returns_elements(found: Answer) -> bool:
-    return any(tensor.numel() for tensor in trees.tensors(found.plain))
+def _returns_elements(fault: Fault, found: Answer) -> bool:
+    """Return whether the result that the fault makes wrong has elements."""
+    results = trees.tensors(found.plain)
+    return fault.position >= len(results) or results[fault.position].numel() > 0
 
 
 def _several(fault: Fault, found: Answer) -> bool:

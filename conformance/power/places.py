@@ -28,6 +28,7 @@ NO_PLACES: Mapping[str, str] = {
     r"set_|record_stream|from_file|_reshape_from_tensor|is_set_to": "memory and streams, not values",
     r"_?slow_conv|batch_norm_(stats|elemt|gather|update|backward_)|_batch_norm_no_update|_upsample_lanczos"
     r"|_addmm_activation|_add_relu|_int_mm|_compute_linear|_aminmax": "no public function calls them",
+    r"range\.out_$": "no public function calls it: torch.range has range.out",
 }
 
 

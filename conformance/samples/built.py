@@ -197,14 +197,46 @@ def _recurrent(gates: int, *, cells: bool = False) -> Build:
 
 
 def _embedding_bag(make: Maker) -> list[list[Any]]:
-    weight = make.values(5, 3)
+    weight = make.values(5, 9)
     indices, offsets = torch.tensor([0, 2, 4, 1, 2]), torch.tensor([0, 2, 3])
     calls = []
-    for mode in (0, 1):
-        _, bags, sizes, largest = torch.ops.aten._embedding_bag.default(weight, indices, offsets, False, mode)
-        grad = make.values(3, 3)
-        calls.append([grad, indices, bags, sizes, largest, 5, False, mode, None])
+    # Sums, means and largest; gradients that are scaled by frequency, and those of weighted samples.
+    for mode, by_frequency, weights in (
+        (0, False, None),
+        (1, False, None),
+        (2, False, None),
+        (0, True, None),
+        (0, False, make.values(5)),
+    ):
+        options = (by_frequency, mode, False, weights)
+        _, bags, sizes, largest = torch.ops.aten._embedding_bag.default(weight, indices, offsets, *options)
+        grad = make.values(3, 9)
+        calls.append([grad, indices, bags, sizes, largest, 5, by_frequency, mode, weights])
     return calls
+
+
+def _places(make: Maker, rows: int, columns: int, size: int) -> torch.Tensor:
+    """Indices, different in each column, that lie below ``size``."""
+    return (torch.arange(rows)[:, None] + torch.arange(columns)) % size
+
+
+def _histogram(make: Maker) -> list[list[Any]]:
+    return [
+        [make.values(40), 5, {"weight": make.positive(40)}],
+        [make.values(5, 8), 300, {"range": [-3.0, 3.0], "weight": make.positive(5, 8), "density": True}],
+    ]
+
+
+def _histogramdd(edges: bool) -> Build:
+    def build(make: Maker) -> list[list[Any]]:
+        points, weight = make.values(40, 2), make.positive(40)
+        bins = [torch.linspace(-4, 4, 6).to(make.dtype), torch.linspace(-4, 4, 4).to(make.dtype)]
+        if edges:
+            return [[points, bins, {"weight": weight}], [points, bins, {"density": True}], [points, bins]]
+        options = {"range": [-3.0, 3.0, -4.0, 4.0], "weight": weight}
+        return [[points, [5, 3], options], [points, [4, 4], {"density": True}], [points, [5, 3]]]
+
+    return build
 
 
 def _sobol(name: str) -> Build:
@@ -252,9 +284,11 @@ def _solved(make: Maker) -> list[list[Any]]:
 
 def _bicubic(*, into: bool) -> Build:
     def build(make: Maker) -> list[list[Any]]:
+        # With factors of their own, which count only if corners are not aligned.
+        options = ([False], [True], [False, 0.6, 0.9])
         if not into:
-            return [[make.values(1, 2, 8, 6), [4, 5], flag] for flag in (False, True)]
-        return [[make.values(1, 2, 4, 5), [4, 5], [1, 2, 8, 6], flag] for flag in (False, True)]
+            return [[make.values(1, 2, 8, 6), [4, 5], *words] for words in options]
+        return [[make.values(1, 2, 4, 5), [4, 5], [1, 2, 8, 6], *words] for words in options]
 
     return build
 
@@ -265,8 +299,11 @@ def _masked_softmax(*, into: bool) -> Build:
         mask[0, 2] = mask[1, 4] = mask[2, 0] = True
         if not into:
             return [[x, mask, 1, 2], [x, mask, 0, 2]]
-        output = torch.ops.aten._masked_softmax.default(x, mask, 1, 2)
-        return [[make.values(3, 5), output, mask, 1]]
+        calls = []
+        for dim in (1, 0):
+            output = torch.ops.aten._masked_softmax.default(x, mask, dim, 2)
+            calls.append([make.values(3, 5), output, mask, dim])
+        return calls
 
     return build
 
@@ -280,12 +317,12 @@ _INTEGERS = "bitwise_left_shift"
 
 
 #: The calls, by the overload's name.
-def _batch_norm_into(make: Maker, *, updates: bool = False) -> list[Any]:
-    channels = 3
+def _batch_norm_into(make: Maker, *shape: int, updates: bool = False) -> list[Any]:
+    channels = shape[1]
     statistics = [make.values(channels), make.positive(channels)]
-    outs: dict[str, Any] = {"out": torch.ones(4, channels, 5, dtype=make.dtype)}
+    outs: dict[str, Any] = {"out": torch.ones(shape, dtype=make.dtype)}
     outs.update((name, torch.ones(channels, dtype=make.dtype)) for name in ("save_mean", "save_invstd"))
-    call: list[Any] = [make.values(4, channels, 5), make.values(channels), make.values(channels), *statistics]
+    call: list[Any] = [make.values(*shape), make.values(channels), make.values(channels), *statistics]
     if updates:
         outs["reserve"] = torch.zeros(0, dtype=torch.uint8)
         return [*call, 0.1, 1e-5, outs]
@@ -294,6 +331,24 @@ def _batch_norm_into(make: Maker, *, updates: bool = False) -> list[Any]:
 
 BUILT: Mapping[str, Built] = {
     "topk": Built("topk", lambda m: [[m.distinct(5, 7), 3], [m.distinct(5, 7), 2, 0, False, True]]),
+    "histc": Built(
+        "histc",
+        lambda m: [[m.values(5, 7), 10, -4, 4], [m.values(3, 4, 5), 6], [m.values(40), 300, -1, 2]],
+    ),
+    "histogram.bin_ct": Built("histogram", _histogram),
+    "_histogramdd_from_bin_cts": Built("histogramdd", _histogramdd(edges=False)),
+    "_histogramdd_from_bin_tensors": Built("histogramdd", _histogramdd(edges=True)),
+    "nonzero_static": Built(
+        "nonzero",
+        lambda m: [
+            [m.values(4, 6) * m.mask(4, 6), {"size": 9}],
+            [m.values(3, 2, 5) * m.mask(3, 2, 5), {"size": 40, "fill_value": -3}],
+        ],
+    ),
+    "scatter.value": Built(
+        "scatter",
+        lambda m: [[m.values(5, 7), 1, _places(m, 5, 4, 7), 2], [m.values(6, 3), 0, _places(m, 4, 3, 6), 1]],
+    ),
     "kthvalue": Built("kthvalue", lambda m: [[m.distinct(5, 7), 2], [m.distinct(5, 7), 3, 0, True]]),
     "median": Built("median", lambda m: [[m.distinct(5, 7)]]),
     "nanmedian": Built("nanmedian", lambda m: [[m.distinct(5, 7)]]),
@@ -373,12 +428,13 @@ BUILT: Mapping[str, Built] = {
         "linalg.vector_norm",
         lambda m: [
             [
-                m.values(3, 5),
+                m.values(*shape),
                 2,
                 [1],
                 False,
                 {"dtype": torch.complex64 if m.dtype.is_complex else torch.float32},
             ]
+            for shape in ((3, 5), (2, 1029))
         ],
     ),
     "_weight_norm_interface": Built("linalg.vector_norm", _weight_norm(into=False)),
@@ -492,10 +548,12 @@ BUILT: Mapping[str, Built] = {
     "linalg_eig": Built("linalg.eig", lambda m: [[m.matrix(4, 4)], [m.matrix(2, 3, 3)]]),
     "_linalg_eigvals": Built("linalg.eigvals", lambda m: [[m.matrix(4, 4)], [m.matrix(2, 3, 3)]]),
     "linalg_ldl_factor_ex": Built("linalg.ldl_factor_ex", lambda m: [[m.matrix(4, 4)], [m.matrix(2, 3, 3)]]),
-    "_native_batch_norm_legit.out": Built("nn.functional.batch_norm", lambda m: [_batch_norm_into(m)]),
+    "_native_batch_norm_legit.out": Built(
+        "nn.functional.batch_norm", lambda m: [_batch_norm_into(m, 4, 3, 5), _batch_norm_into(m, 9, 17, 4, 3)]
+    ),
     "_batch_norm_with_update.out": Built(
         "nn.functional.batch_norm",
-        lambda m: [_batch_norm_into(m, updates=True)],
+        lambda m: [_batch_norm_into(m, *shape, updates=True) for shape in ((4, 3, 5), (9, 17, 4, 3))],
     ),
     "normal.float_Tensor": Built("normal", lambda m: [[1.0, m.positive(4, 9)]]),
     "poisson": Built("normal", lambda m: [[m.positive(4, 9) * 64]]),
@@ -532,5 +590,12 @@ CERTAIN: Mapping[str, Built] = {
     "geometric": Built("geometric", lambda m: [[m.values(4, 9), 1.0]]),
     "random.to": Built("uniform", lambda m: [[m.values(4, 9), 1]]),
     "random.from": Built("uniform", lambda m: [[m.values(4, 9), 3, 4]]),
+    "rrelu_with_noise": Built(
+        "nn.functional.rrelu",
+        lambda m: [
+            [m.values(4, 9), torch.zeros(4, 9, dtype=m.dtype), 0.25, 0.25, True],
+            [m.values(4, 9), torch.zeros(4, 9, dtype=m.dtype), 0.125, 0.375, False],
+        ],
+    ),
     "native_dropout": Built("nn.functional.dropout", lambda m: [[m.values(4, 9), 0.0, True]]),
 }

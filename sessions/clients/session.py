@@ -95,12 +95,12 @@ def outcomes_of(session: nox.Session, client: Client, tree: str | None, output: 
     environment.install(*limits, *first)
     environment.install(*limits, "--no-build-isolation", *requirements, env=dict(client.build))
     for number, requirement in enumerate(client.sources):
+        leave_out(environment, client)
         place = folder / f"source-{number}"
         words = ("--no-deps", "--no-binary", ":all:", "--no-build-isolation", "-d", str(place))
         environment.run("python", "-m", "pip", "download", "-q", requirement, *words)
         (archive,) = place.iterdir()
         tree_of = str(unpacked(session, archive, place))
-        leave_out(environment, client)
         environment.install(*limits, "--no-build-isolation", tree_of, env=dict(client.build))
     leave_out(environment, client)
     if client.asks_torch:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -51,6 +52,26 @@ def dtypes(name: str, target: Target, subject: Subject) -> Sequence[str]:
     if not subject.info.random:
         return names
     return [dtype for dtype in names if name in _OF_CERTAIN and certain_calls_of(subject, dtype).available]
+
+
+Check = Callable[[Target, Subject, Recorder], None]
+
+
+def reaching_kernels(check: Check) -> Check:
+    """Make a check call what a device registers for an overload itself, also if torch composes it.
+
+    With autograd such an overload comes apart above the device; only inference mode calls a kernel that a
+    device has for the whole.
+    """
+
+    @functools.wraps(check)
+    def reached(target: Target, subject: Subject, recorder: Recorder) -> None:
+        name = f"aten::{subject.name}"
+        composite = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
+        with torch.inference_mode() if composite else contextlib.nullcontext():
+            check(target, subject, recorder)
+
+    return reached
 
 
 #: Properties that leave a certain result certain.

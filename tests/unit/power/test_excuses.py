@@ -28,7 +28,8 @@ def reason(place: str, kind: str, value: int = 0, fate: str = ASLEEP, position: 
             ["add.Tensor", "add_.Tensor", "cat", "sum.IntList_out"],
         ),
         ("scalar-only", 0, ["bmm", "convolution"], ["add.Tensor", "mul.out", "sum.dim_IntList"]),
-        ("empty-input", 0, ["add.Tensor", "sin.out"], ["sum.dim_IntList", "cat", "convolution_backward"]),
+        ("empty-input", 0, ["add.Tensor", "sin.out", "convolution_backward"], ["sum.dim_IntList", "cat"]),
+        ("empty-input", 1, [], ["convolution_backward"]),  # no image has weights all the same
         ("infinity-lost", 0, ["sin", "sigmoid.out"], ["exp", "reciprocal_", "sum.dim_IntList"]),
         ("nan-lost", 0, ["zeros_like"], ["add.Tensor", "clone", "bmm"]),
         ("subnormal-flushed", 0, ["cos"], ["mul.Tensor", "clone"]),
