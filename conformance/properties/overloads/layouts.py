@@ -91,6 +91,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         _in_every_layout(target, recorder, found, tried)
         for values, telling in _telling(found):
             _in_every_layout(target, recorder, telling, told.setdefault(values, set()))
+            _with_one_row_expanded(target, recorder, telling, told[values])
         _in_four_dimensions(target, recorder, found, tried)
         _with_one_row_expanded(target, recorder, found, tried)
 

@@ -29,7 +29,6 @@ def reason(place: str, kind: str, value: int = 0, fate: str = ASLEEP, position: 
         ),
         ("scalar-only", 0, ["bmm", "convolution"], ["add.Tensor", "mul.out", "sum.dim_IntList"]),
         ("empty-input", 0, ["add.Tensor", "sin.out", "convolution_backward"], ["sum.dim_IntList", "cat"]),
-        ("empty-input", 1, [], ["convolution_backward"]),  # no image has weights all the same
         ("infinity-lost", 0, ["sin", "sigmoid.out"], ["exp", "reciprocal_", "sum.dim_IntList"]),
         ("nan-lost", 0, ["zeros_like"], ["add.Tensor", "clone", "bmm"]),
         ("subnormal-flushed", 0, ["cos"], ["mul.Tensor", "clone"]),
@@ -132,6 +131,12 @@ def test_a_place_of_which_the_suite_has_no_call_is_excused_from_nothing() -> Non
     assert excuses.subject_of(place) is None
     for kind in ("rank", "scalar-only", "nan-lost", "bool-byte"):
         assert excuses.reason(Fault(place, kind, 0, 6), ASLEEP, {}) is None
+
+
+def test_an_empty_input_counts_for_the_results_that_have_elements() -> None:
+    # Without images there is no gradient of them; that of the weights is zero.
+    found = [reason("convolution_backward", "empty-input", position=position) for position in (0, 1)]
+    assert found[0] is not None and found[1] is None
 
 
 def test_empty_calls_of_what_trusts_its_callers_are_those_that_operators_make() -> None:
