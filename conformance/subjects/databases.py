@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from conformance import torch_private
@@ -63,7 +63,7 @@ def subjects(kind: str) -> Sequence[Subject]:
     elif kind == "api":
         entries = [Subject(kind, name, None) for name in areas.AREAS]
     elif kind == "overload":
-        entries = [Subject(kind, name, overload) for name, overload in overloads.table().items()]
+        entries = list(_overloads())
     else:
         raise LookupError(f"no subjects of kind {kind!r}; known kinds are {', '.join(KINDS)}")
     names = [subject.name for subject in entries]
@@ -71,6 +71,15 @@ def subjects(kind: str) -> Sequence[Subject]:
         twice = sorted({name for name in names if names.count(name) > 1})
         raise LookupError(f"{kind} names are not unique in torch's database: {', '.join(twice)}")
     return tuple(entries)
+
+
+def _overloads() -> Iterator[Subject]:
+    """Yield the overloads that an operator of the installed torch's database calls; older ones lack some."""
+    known = _by_name("operator")
+    for name, overload in overloads.table().items():
+        operators = [operator for operator in overload.operators if operator in known]
+        if operators:
+            yield Subject("overload", name, dataclasses.replace(overload, operators=operators))
 
 
 @functools.cache
