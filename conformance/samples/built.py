@@ -1,4 +1,4 @@
-"""Calls of overloads that no operator of torch's database makes, built by hand."""
+"""Calls of overloads, built by hand: operators of torch's database make none, or none that say enough."""
 
 from __future__ import annotations
 
@@ -106,6 +106,22 @@ def _pool(dimensions: int, *, into: bool = False) -> Build:
         for size in sizes:
             pooled, indices = op(x, size)
             calls.append([make.values(*pooled.shape), x, indices])
+        return calls
+
+    return build
+
+
+def _fractional(dimensions: int) -> Build:
+    """Windows that the random numbers place, one row of them for each channel."""
+
+    def build(make: Maker) -> list[list[Any]]:
+        if not make.dtype.is_floating_point:
+            return []
+        calls = []
+        for channels, kernel, size in ((3, [2, 2, 2], [5, 4, 3]), (2, [1, 2, 1], [4, 5, 5])):
+            x = make.distinct(2, channels, *(9, 8, 7)[:dimensions])
+            places = make.values(2, channels, dimensions, low=0, high=0.99)
+            calls.append([x, kernel[:dimensions], size[:dimensions], places])
         return calls
 
     return build
@@ -384,6 +400,8 @@ BUILT: Mapping[str, Built] = {
     ),
     "max_pool3d_with_indices": Built("nn.functional.max_pool3d", _max_pool3d(into=False)),
     "max_pool3d_with_indices_backward": Built("nn.functional.max_pool3d", _max_pool3d(into=True)),
+    "fractional_max_pool2d": Built("nn.functional.max_pool2d", _fractional(2)),
+    "fractional_max_pool3d": Built("nn.functional.max_pool3d", _fractional(3)),
     "_unique2": Built(_UNIQUE, lambda m: [[m.values(4, 5), True, True, True], [m.values(4, 5)]]),
     "_unique": Built(_UNIQUE, lambda m: [[m.values(4, 5), True, True]]),
     "unique_dim": Built(_UNIQUE, lambda m: [[m.values(6, 1).repeat(1, 2), 0, True, True, True]]),
