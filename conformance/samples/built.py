@@ -248,9 +248,9 @@ def _histogramdd(edges: bool) -> Build:
         points, weight = make.values(40, 2), make.positive(40)
         bins = [torch.linspace(-4, 4, 6).to(make.dtype), torch.linspace(-4, 4, 4).to(make.dtype)]
         if edges:
-            return [[points, bins, {"weight": weight}], [points, bins, {"density": True}], [points, bins]]
+            return [[points, bins], [points, bins, {"weight": weight}], [points, bins, {"density": True}]]
         options = {"range": [-3.0, 3.0, -4.0, 4.0], "weight": weight}
-        return [[points, [5, 3], options], [points, [4, 4], {"density": True}], [points, [5, 3]]]
+        return [[points, [5, 3]], [points, [5, 3], options], [points, [4, 4], {"density": True}]]
 
     return build
 
