@@ -36,10 +36,12 @@ def read(
     alone = {test for report in again if report.is_file() for test in _passed(report)}
     outcome = Outcome(client, name, releases)
     for report in reports:
-        if report.is_file():
+        try:
             _add(outcome, report, alone)
-        else:
+        except FileNotFoundError:
             outcome.failed.setdefault("", []).append(f"the test runner, which wrote no report {report.name}")
+        except ElementTree.ParseError:
+            outcome.failed.setdefault("", []).append(f"the test runner, whose report {report.name} is broken")
     if not outcome.passed and not outcome.failed:
         outcome.failed[""] = ["the test runner, which passed no test"]
     return outcome

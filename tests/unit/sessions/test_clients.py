@@ -36,6 +36,13 @@ def test_a_runner_without_a_report_has_failed(tmp_path: Path) -> None:
     assert outcome.failed[""] == ["the test runner, which wrote no report none.xml"] and not outcome.passed
 
 
+def test_a_runner_with_a_broken_report_has_failed(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(REPORT + REPORT)  # as two ranks that write one file leave it
+    outcome = reports.read(CLIENT, "all", [report])
+    assert outcome.failed[""] == ["the test runner, whose report report.xml is broken"] and not outcome.passed
+
+
 def test_a_runner_that_passed_no_test_has_failed(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text("<testsuites><testsuite/></testsuites>")
