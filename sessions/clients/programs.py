@@ -97,8 +97,8 @@ CLIENTS = (
         ),
         sources=("deepspeed==0.14.4",),
         needs_data=True,
-        # It takes texts of importlib.resources.path for paths, which they are up to 3.10; and its models log,
-        # which Dynamo of later releases does not trace. The public bridge is for torch 2.6 as well.
+        # It takes texts of importlib.resources.path for paths, which they are up to 3.10. Of that Python, a
+        # build of torch for CUDA serves as well up to 2.6, the release that the public bridge is for.
         python="3.10",
         torch="2.6.0",
         without=("triton",),
@@ -111,7 +111,8 @@ CLIENTS = (
             r"(convert_modules|precision_fp8_|fp8_inference).*(FileNotFoundError|pattern did not match)": (
                 "it takes the text of a context manager for a path, from Python 3.11 on"
             ),
-            r"'method' object has no attribute '__dict__'": "torch's Dynamo cannot trace lightning's log",
+            r"test_compiled_model_\w*log_metric": "torch's Dynamo cannot trace lightning's log",
+            r"JSONDecodeError": "its two ranks write one file of configuration at the same time",
             r"mat1 and mat2 must have the same dtype": "a product of mixed dtypes, which torch refuses",
             r"test_hpu_precision_long_type.*DID NOT RAISE": "it asks for a refusal of int64",
             r"test_hpu_parallel_precision_accuracy": (
