@@ -116,7 +116,7 @@ def outcomes_of(session: nox.Session, client: Client, tree: str | None, output: 
         arguments = [word.format(backend=BACKEND) for word in one.arguments]
         with session.chdir(source):
             calls = alone(environment, arguments, variables) if one.apart else [arguments]
-            # A test that starts ranks starts its command again in each; pytest puts in the rank if there is one.
+            # A test that starts ranks starts its command again in each; pytest puts in the number of that.
             rank = "$LOCAL_RANK" if one.apart else ""
             reports = [folder / f"{number}-{place}{rank}.xml" for place in range(len(calls))]
             for call, report in zip(calls, reports, strict=True):
