@@ -111,22 +111,6 @@ def _pool(dimensions: int, *, into: bool = False) -> Build:
     return build
 
 
-def _fractional(dimensions: int) -> Build:
-    """Windows that the random numbers place, one row of them for each channel."""
-
-    def build(make: Maker) -> list[list[Any]]:
-        if not make.dtype.is_floating_point:
-            return []
-        calls = []
-        for channels, kernel, size in ((3, [2, 2, 2], [5, 4, 3]), (2, [1, 2, 1], [4, 5, 5])):
-            x = make.distinct(2, channels, *(9, 8, 7)[:dimensions])
-            places = make.values(2, channels, dimensions, low=0, high=0.99)
-            calls.append([x, kernel[:dimensions], size[:dimensions], places])
-        return calls
-
-    return build
-
-
 def _max_pool3d(*, into: bool) -> Build:
     def build(make: Maker) -> list[list[Any]]:
         x = make.distinct(1, 2, 4, 6, 5)
@@ -246,11 +230,11 @@ def _histogram(make: Maker) -> list[list[Any]]:
 def _histogramdd(edges: bool) -> Build:
     def build(make: Maker) -> list[list[Any]]:
         points, weight = make.values(40, 2), make.positive(40)
-        bins = [torch.linspace(-4, 4, 6).to(make.dtype), torch.linspace(-4, 4, 4).to(make.dtype)]
+        bins = [torch.linspace(-4, 4, steps).to(make.dtype) for steps in (10, 32)]
         if edges:
             return [[points, bins], [points, bins, {"weight": weight}], [points, bins, {"density": True}]]
         options = {"range": [-3.0, 3.0, -4.0, 4.0], "weight": weight}
-        return [[points, [5, 3]], [points, [5, 3], options], [points, [4, 4], {"density": True}]]
+        return [[points, [9, 31]], [points, [9, 31], options], [points, [8, 4], {"density": True}]]
 
     return build
 
@@ -400,8 +384,6 @@ BUILT: Mapping[str, Built] = {
     ),
     "max_pool3d_with_indices": Built("nn.functional.max_pool3d", _max_pool3d(into=False)),
     "max_pool3d_with_indices_backward": Built("nn.functional.max_pool3d", _max_pool3d(into=True)),
-    "fractional_max_pool2d": Built("nn.functional.max_pool2d", _fractional(2)),
-    "fractional_max_pool3d": Built("nn.functional.max_pool3d", _fractional(3)),
     "_unique2": Built(_UNIQUE, lambda m: [[m.values(4, 5), True, True, True], [m.values(4, 5)]]),
     "_unique": Built(_UNIQUE, lambda m: [[m.values(4, 5), True, True]]),
     "unique_dim": Built(_UNIQUE, lambda m: [[m.values(6, 1).repeat(1, 2), 0, True, True, True]]),

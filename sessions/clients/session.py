@@ -142,11 +142,14 @@ def last_failed(source: Path) -> list[str]:
 
 
 def run_tests(environment: Environment, arguments: list[str], variables: dict[str, str]) -> str:
-    """Run pytest, whatever its exit code is; return its output. One test may take 10 minutes."""
+    """Run pytest, whatever its exit code is; return its output. One test may take 10 minutes.
+
+    A signal may end it as well: launchers kill the other ranks of a test if one fails.
+    """
     return environment.run(
         "python", "-m", "pytest", *arguments,
         through=("timeout", "600") if "::" in arguments[0] else (),
-        env=variables, success_codes=range(256), silent=True,
+        env=variables, success_codes=range(-64, 256), silent=True,
     )  # fmt: skip
 
 

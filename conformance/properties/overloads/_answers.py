@@ -58,17 +58,19 @@ Check = Callable[[Target, Subject, Recorder], None]
 
 
 def reaching_kernels(check: Check) -> Check:
-    """Make a check call what a device registers for an overload itself, also if torch composes it.
+    """Make a check call the kernel that a device has for an overload, also if its autograd composes that.
 
-    With autograd such an overload comes apart above the device; only inference mode calls a kernel that a
-    device has for the whole.
+    If a device has both for an overload, only inference mode calls the kernel.
     """
 
     @functools.wraps(check)
     def reached(target: Target, subject: Subject, recorder: Recorder) -> None:
-        name = f"aten::{subject.name}"
-        composite = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
-        with torch.inference_mode() if composite else contextlib.nullcontext():
+        key = str(torch._C._dispatch_key_for_device(target.torch_device.type))
+        own = [
+            torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{subject.name}", name)
+            for name in (key, f"Autograd{key}")
+        ]
+        with torch.inference_mode() if all(own) else contextlib.nullcontext():
             check(target, subject, recorder)
 
     return reached
