@@ -108,11 +108,12 @@ CLIENTS = (
             "DS_BUILD_STRING": "+hpu.synapse.v1.18.0",
         },
         misses={
-            r"(convert_modules|precision_fp8_|fp8_inference).*(FileNotFoundError|pattern did not match)": (
-                "it takes the text of a context manager for a path, from Python 3.11 on"
+            r"test_compiled_model_\w*log_metric\w*: [\s\S]*Guard check failed": (
+                "torch's Dynamo cannot trace lightning's log"
             ),
-            r"test_compiled_model_\w*log_metric": "torch's Dynamo cannot trace lightning's log",
-            r"JSONDecodeError": "its two ranks write one file of configuration at the same time",
+            r"deepspeed_fp8_inference_accuracy\S*: [\s\S]*JSONDecodeError": (
+                "its two ranks write one file of configuration at the same time"
+            ),
             r"mat1 and mat2 must have the same dtype": "a product of mixed dtypes, which torch refuses",
             r"test_hpu_precision_long_type.*DID NOT RAISE": "it asks for a refusal of int64",
             r"test_hpu_parallel_precision_accuracy": (

@@ -10,6 +10,9 @@ from xml.etree import ElementTree
 
 from sessions.clients.programs import Client
 
+#: Stands in the name of a report for the rank that writes it; pytest puts it in if a process is one.
+RANK = "$LOCAL_RANK"
+
 
 @dataclasses.dataclass
 class Outcome:
@@ -32,12 +35,17 @@ class Outcome:
 def read(
     client: Client, name: str, reports: list[Path], again: Sequence[Path] = (), releases: str = ""
 ) -> Outcome:
-    """Read the reports of pytest for one run, and those of its failed tests that each ran again alone."""
-    alone = {test for report in again if report.is_file() for test in _passed(report)}
+    """Read the reports of pytest for one run, and those of its failed tests that each ran again alone.
+
+    A report whose name has ``$LOCAL_RANK`` in it may have others beside it, of the ranks that a test started;
+    a test passed if it passed in all of them.
+    """
+    alone = {test for report in again for test in _passed(report)}
     outcome = Outcome(client, name, releases)
     for report in reports:
+        ranks = report.parent.glob(report.name.replace(RANK, "[0-9]")) if RANK in report.name else ()
         try:
-            _add(outcome, report, alone)
+            _add(outcome, report, alone, [failed for rank in sorted(ranks) for failed in _failures(rank)])
         except FileNotFoundError:
             outcome.failed.setdefault("", []).append(f"the test runner, which wrote no report {report.name}")
         except ElementTree.ParseError:
@@ -52,22 +60,42 @@ def _name(case: ElementTree.Element) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", f"{case.get('classname', '')}.{case.get('name', '')}")
 
 
+def _cases(report: Path) -> list[ElementTree.Element]:
+    """The tests of a report; none if it is not there, or broken."""
+    try:
+        return list(ElementTree.parse(report).iter("testcase"))
+    except (FileNotFoundError, ElementTree.ParseError):
+        return []
+
+
+def _failures(report: Path) -> Iterator[tuple[str, str]]:
+    """Yield tests that failed in a report, and what they say."""
+    for case in _cases(report):
+        for word in ("failure", "error"):
+            if (failure := case.find(word)) is not None:
+                yield _name(case), f"{failure.get('message', '')} {failure.text or ''}"
+
+
 def _passed(report: Path) -> Iterator[str]:
-    for case in ElementTree.parse(report).iter("testcase"):
+    for case in _cases(report):
         if all(case.find(word) is None for word in ("failure", "error", "skipped")):
             yield _name(case)
 
 
-def _add(outcome: Outcome, report: Path, alone: Set[str]) -> None:
+def _add(outcome: Outcome, report: Path, alone: Set[str], of_ranks: Sequence[tuple[str, str]]) -> None:
     client = outcome.client
+    failed_in_ranks = dict(of_ranks)
     for case in ElementTree.parse(report).iter("testcase"):
         test = _name(case)
         failure = next((one for word in ("failure", "error") if (one := case.find(word)) is not None), None)
         if failure is not None and test in alone:
             outcome.passed += 1
             outcome.alone.append(test)
-        elif failure is not None:
-            words = f"{test}: {failure.get('message', '')} {failure.text or ''}"
+        elif failure is not None or test in failed_in_ranks:
+            said = failed_in_ranks.get(test, "")
+            if failure is not None:
+                said = f"{failure.get('message', '')} {failure.text or ''} {said}"
+            words = f"{test}: {said}"
             cause = next((why for what, why in client.misses.items() if re.search(what, words)), "")
             outcome.failed.setdefault(cause, []).append(test)
         elif (skipped := case.find("skipped")) is None:

@@ -18,7 +18,7 @@ from random import Random
 import nox
 
 from sessions.clients.programs import CLIENTS, Client
-from sessions.clients.reports import Outcome, page, read, sentence
+from sessions.clients.reports import RANK, Outcome, page, read, sentence
 from sessions.environments import (
     BACKEND,
     ROOT,
@@ -117,12 +117,12 @@ def outcomes_of(session: nox.Session, client: Client, tree: str | None, output: 
         with session.chdir(source):
             calls = alone(environment, arguments, variables) if one.apart else [arguments]
             # A test that starts ranks starts its command again in each; pytest puts in the number of that.
-            rank = "$LOCAL_RANK" if one.apart else ""
+            rank = RANK if one.apart else ""
             reports = [folder / f"{number}-{place}{rank}.xml" for place in range(len(calls))]
             for call, report in zip(calls, reports, strict=True):
                 run_tests(environment, [*call, f"--junitxml={report}"], variables)
             failed = last_failed(source) if one.again else []
-            once_more = [folder / f"{number}-again-{place}.xml" for place in range(len(failed))]
+            once_more = [folder / f"{number}-again-{place}{RANK}.xml" for place in range(len(failed))]
             for test, report in zip(failed, once_more, strict=True):
                 run_tests(environment, [test, *arguments[1:], f"--junitxml={report}"], variables)
         words = f"{environment.python}, {environment.version_of('torch').partition('+')[0]}"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import enum
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -52,28 +51,6 @@ def dtypes(name: str, target: Target, subject: Subject) -> Sequence[str]:
     if not subject.info.random:
         return names
     return [dtype for dtype in names if name in _OF_CERTAIN and certain_calls_of(subject, dtype).available]
-
-
-Check = Callable[[Target, Subject, Recorder], None]
-
-
-def reaching_kernels(check: Check) -> Check:
-    """Make a check call the kernel that a device has for an overload, also if its autograd composes that.
-
-    If a device has both for an overload, only inference mode calls the kernel.
-    """
-
-    @functools.wraps(check)
-    def reached(target: Target, subject: Subject, recorder: Recorder) -> None:
-        key = str(torch._C._dispatch_key_for_device(target.torch_device.type))
-        own = [
-            torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{subject.name}", name)
-            for name in (key, f"Autograd{key}")
-        ]
-        with torch.inference_mode() if all(own) else contextlib.nullcontext():
-            check(target, subject, recorder)
-
-    return reached
 
 
 #: Properties that leave a certain result certain.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -139,6 +140,17 @@ def held(
     return True
 
 
+def _reaching_kernel(target: Target, op: Any) -> contextlib.AbstractContextManager[object]:
+    """A context in which a call reaches the kernel that a device has for an overload.
+
+    If a device has a kernel for its autograd as well, which may compose others, only inference mode does.
+    """
+    key = str(torch._C._dispatch_key_for_device(target.torch_device.type))
+    name = str(op.name())
+    both = all(torch._C._dispatch_has_kernel_for_dispatch_key(name, one) for one in (key, f"Autograd{key}"))
+    return torch.inference_mode() if both else contextlib.nullcontext()
+
+
 @dataclasses.dataclass
 class _Attempt:
     """One call on a target, in one form and layout."""
@@ -181,7 +193,8 @@ class _Attempt:
                 fresh = torch.empty(part.shape, dtype=part.dtype, device=self.target.torch_device)
                 outs.append(self._inside(fresh.fill_(1)))
             given = with_outs(found.overload.out, given, dict(zip(self.overload.outs, outs, strict=True)))
-        outcome = run(self.target, op, given)
+        with _reaching_kernel(self.target, op):
+            outcome = run(self.target, op, given)
         if not outcome.ok:
             if accepts(found, form, self.laid, self.into):
                 failed_call(self.target, self.recorder, found.sample, outcome, self.what)

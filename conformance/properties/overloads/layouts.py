@@ -11,13 +11,7 @@ import torch
 from conformance.checking import trees
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
-from conformance.properties.overloads._answers import (
-    Answer,
-    answers,
-    dtypes,
-    reaching_kernels,
-    trusts_its_callers,
-)
+from conformance.properties.overloads._answers import Answer, answers, dtypes, trusts_its_callers
 from conformance.properties.overloads._changes import again, in_dimensions, mapped, with_tensor
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, Laid, forms_of, hold
 from conformance.properties.overloads._layouts import (
@@ -77,7 +71,6 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     modes=("eager",),
     capabilities=("non_contiguous",),
 )
-@reaching_kernels
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     tried: Tried = set()

@@ -13,13 +13,7 @@ from conformance.checking import trees
 from conformance.checking.compare import same_bits
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
-from conformance.properties.overloads._answers import (
-    Answer,
-    answers,
-    dtypes,
-    reaching_kernels,
-    trusts_its_callers,
-)
+from conformance.properties.overloads._answers import Answer, answers, dtypes, trusts_its_callers
 from conformance.properties.overloads._changes import again, arguments, backwards, with_argument, with_tensor
 from conformance.properties.overloads._forms import forms_of, hold
 from conformance.properties.overloads.values import with_special_values
@@ -90,7 +84,6 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     applies=applies,
     modes=("eager",),
 )
-@reaching_kernels
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     tried: dict[str, bool] = {}

@@ -14,14 +14,7 @@ from conformance.checking import trees
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.properties.operators._enlarged import Way, ways
-from conformance.properties.overloads._answers import (
-    Answer,
-    answer,
-    answers,
-    dtypes,
-    reaching_kernels,
-    trusts_its_callers,
-)
+from conformance.properties.overloads._answers import Answer, answer, answers, dtypes, trusts_its_callers
 from conformance.properties.overloads._callers import SLOW, calls_of_callers
 from conformance.properties.overloads._changes import (
     again,
@@ -83,7 +76,6 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     applies=applies,
     modes=("eager",),
 )
-@reaching_kernels
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     if trusts_its_callers(subject):

@@ -16,7 +16,6 @@ from conformance.properties.overloads._answers import (
     Comparison,
     answers,
     dtypes,
-    reaching_kernels,
     signs_zeros,
     trusts_its_callers,
 )
@@ -106,7 +105,6 @@ def keeps_small_numbers(name: str) -> bool:
     applies=applies,
     modes=("eager",),
 )
-@reaching_kernels
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     for found in answers(target, subject, recorder, _LIMIT):

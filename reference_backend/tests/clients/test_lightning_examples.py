@@ -7,6 +7,7 @@ Without that tree as the current folder, these tests are skipped. The digits and
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -76,7 +77,5 @@ def test_an_example_runs(example: str, words: str) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     text = done.stdout + done.stderr
     assert done.returncode == 0, text[-4000:]
-    # The trainer says so if the example did not give it the device.
-    assert (
-        "HPU available: True, using: 1 HPUs" in text or "HPU available: True" in text or "fabric" in example
-    )
+    # The trainer says which device it uses; Fabric does not.
+    assert re.search(r"HPU available: True, using: [1-9]\d* HPUs", text) or "fabric" in example

@@ -88,3 +88,22 @@ def test_an_interpreter_is_one_that_runs(tmp_path: Path, monkeypatch: pytest.Mon
     assert interpreters.interpreter_of("3.9") == inside
     assert interpreters.interpreter_of(interpreters.OWN_PYTHON) == Path(sys.executable)
     interpreters.interpreter_of.cache_clear()
+
+
+def test_a_test_passes_if_every_rank_passes(tmp_path: Path) -> None:
+    report = tmp_path / f"0-0{reports.RANK}.xml"
+    report.write_text(AGAIN)
+    (tmp_path / "0-01.xml").write_text(AGAIN)
+    assert reports.read(CLIENT, "all", [report]).passed == 1
+    (tmp_path / "0-01.xml").write_text(
+        AGAIN.replace('"breaks"/>', '"breaks"><error message="x"/></testcase>')
+    )
+    outcome = reports.read(CLIENT, "all", [report])
+    assert outcome.failed == {"": ["a.breaks"]} and not outcome.passed
+
+
+def test_a_broken_report_of_a_test_alone_is_no_pass(tmp_path: Path) -> None:
+    report, again = tmp_path / "report.xml", tmp_path / "again.xml"
+    report.write_text(REPORT)
+    again.write_text("")
+    assert reports.read(CLIENT, "all", [report], [again]).alone == []

@@ -56,8 +56,18 @@ def device_capability(device: Any = None) -> tuple[int, int]:
 
 def memory_stats(device: Any = None) -> dict[str, int]:
     """Statistics of the allocator under the names that CUDA's have, bytes and counts."""
-    # torch.accelerator asks the device's allocator in the form that torch gives CUDA's.
-    return dict(torch.accelerator.memory_stats(_utils._get_device_index(device, optional=True)))
+    index = _utils._get_device_index(device, optional=True)
+    if hasattr(torch.accelerator, "memory_stats"):
+        # It asks the device's allocator in the form that torch gives CUDA's.
+        return dict(torch.accelerator.memory_stats(index))
+    found = hpu.memory_stats(index)
+    now = {
+        "allocated_bytes": found["InUse"],
+        "active_bytes": found["InUse"],
+        "reserved_bytes": found["Limit"],
+    }
+    most = now | {"allocated_bytes": found["MaxInUse"], "active_bytes": found["MaxInUse"]}
+    return {f"{name}.all.{end}": of[name] for end, of in (("current", now), ("peak", most)) for name in of}
 
 
 #: Names of ``torch.cuda`` whose counterpart has another name, is another function, or is a plain answer.

@@ -62,6 +62,7 @@ def choose() -> None:
 def _native(activities: Iterable[Any] | None) -> list[Any] | None:
     if activities is None:
         return None
+    activities = list(activities)
     own = [one for one in activities if isinstance(one, ProfilerActivity)]
     others = [one for one in activities if not isinstance(one, ProfilerActivity)]
     if lacking := [one.name for one in own if one.name not in Native.__members__]:
@@ -70,7 +71,9 @@ def _native(activities: Iterable[Any] | None) -> list[Any] | None:
             "rows of the others; torch 2.13 has HPU",
             stacklevel=4,
         )
-    return others + [getattr(Native, one.name) for one in own if one.name in Native.__members__]
+    native = others + [getattr(Native, one.name) for one in own if one.name in Native.__members__]
+    # Without any torch would take all that it supports.
+    return native or [Native.CPU]
 
 
 def _taking_both(original: Callable[..., None]) -> Callable[..., None]:
