@@ -111,8 +111,8 @@ CLIENTS = (
             r"test_compiled_model_\w*log_metric\w*: [\s\S]*Guard check failed": (
                 "torch's Dynamo cannot trace lightning's log"
             ),
-            r"deepspeed_fp8_inference_accuracy\S*: [\s\S]*JSONDecodeError": (
-                "its two ranks write one file of configuration at the same time"
+            r"deepspeed_fp8_inference_accuracy\S*: [\s\S]*(JSONDecodeError|inc_output/measure)": (
+                "its two ranks write one file of configuration at the same time, and leave no measurements"
             ),
             r"mat1 and mat2 must have the same dtype": "a product of mixed dtypes, which torch refuses",
             r"test_hpu_precision_long_type.*DID NOT RAISE": "it asks for a refusal of int64",
