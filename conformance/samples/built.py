@@ -41,6 +41,11 @@ class Maker:
         order = torch.randperm(count, generator=self._generator).reshape(shape)
         return (order - count // 2).to(self.dtype) if self.dtype != torch.uint8 else order.to(self.dtype)
 
+    def centres(self, *shape: int, low: int, high: int) -> torch.Tensor:
+        """Return numbers halfway between two integers, which no rounding moves over one of them."""
+        whole = torch.randint(low, high, shape, generator=self._generator)
+        return (whole + 0.5).to(self.dtype)
+
     def mask(self, *shape: int) -> torch.Tensor:
         """Return a mask."""
         return torch.randint(0, 2, shape, generator=self._generator).bool()
@@ -215,11 +220,6 @@ def _embedding_bag(make: Maker) -> list[list[Any]]:
     return calls
 
 
-def _places(make: Maker, rows: int, columns: int, size: int) -> torch.Tensor:
-    """Indices, different in each column, that lie below ``size``."""
-    return (torch.arange(rows)[:, None] + torch.arange(columns)) % size
-
-
 def _histogram(make: Maker) -> list[list[Any]]:
     return [
         [make.values(40), 5, {"weight": make.positive(40)}],
@@ -316,7 +316,6 @@ _UNIQUE = "unique"
 _INTEGERS = "bitwise_left_shift"
 
 
-#: The calls, by the overload's name.
 def _batch_norm_into(make: Maker, *shape: int, updates: bool = False) -> list[Any]:
     channels = shape[1]
     statistics = [make.values(channels), make.positive(channels)]
@@ -329,11 +328,16 @@ def _batch_norm_into(make: Maker, *shape: int, updates: bool = False) -> list[An
     return [*call, True, 0.1, 1e-5, outs]
 
 
+#: The calls, by the overload's name.
 BUILT: Mapping[str, Built] = {
     "topk": Built("topk", lambda m: [[m.distinct(5, 7), 3], [m.distinct(5, 7), 2, 0, False, True]]),
     "histc": Built(
         "histc",
-        lambda m: [[m.values(5, 7), 10, -4, 4], [m.values(3, 4, 5), 6], [m.values(40), 300, -1, 2]],
+        lambda m: [
+            [m.centres(5, 7, low=-4, high=4), 8, -4, 4],
+            [m.centres(3, 4, 5, low=-3, high=5), 6, -2, 4],
+            [m.centres(40, low=0, high=100), 300, 0, 300],
+        ],
     ),
     "histogram.bin_ct": Built("histogram", _histogram),
     "_histogramdd_from_bin_cts": Built("histogramdd", _histogramdd(edges=False)),
@@ -344,10 +348,6 @@ BUILT: Mapping[str, Built] = {
             [m.values(4, 6) * m.mask(4, 6), {"size": 9}],
             [m.values(3, 2, 5) * m.mask(3, 2, 5), {"size": 40, "fill_value": -3}],
         ],
-    ),
-    "scatter.value": Built(
-        "scatter",
-        lambda m: [[m.values(5, 7), 1, _places(m, 5, 4, 7), 2], [m.values(6, 3), 0, _places(m, 4, 3, 6), 1]],
     ),
     "kthvalue": Built("kthvalue", lambda m: [[m.distinct(5, 7), 2], [m.distinct(5, 7), 3, 0, True]]),
     "median": Built("median", lambda m: [[m.distinct(5, 7)]]),

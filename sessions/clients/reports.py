@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from xml.etree import ElementTree
 
 from sessions.clients.programs import Client
 
-#: Stands in the name of a report for the rank that writes it; pytest puts it in if a process is one.
-RANK = "$LOCAL_RANK"
+#: End of the name of a report that ranks may write: pytest puts in the number of a process that is one.
+RANK = "-rank$LOCAL_RANK"
 
 
 @dataclasses.dataclass
@@ -37,15 +37,16 @@ def read(
 ) -> Outcome:
     """Read the reports of pytest for one run, and those of its failed tests that each ran again alone.
 
-    A report whose name has ``$LOCAL_RANK`` in it may have others beside it, of the ranks that a test started;
-    a test passed if it passed in all of them.
+    A report whose name ends in `RANK` may have others beside it, of the ranks that a test started; a test
+    passed if it passed in all of them.
     """
     alone = {test for report in again for test in _passed(report)}
+    alone -= {test for report in again for rank in _of_ranks(report) for test, _ in _failures(rank)}
     outcome = Outcome(client, name, releases)
     for report in reports:
-        ranks = report.parent.glob(report.name.replace(RANK, "[0-9]")) if RANK in report.name else ()
+        failed = dict(one for rank in _of_ranks(report) for one in _failures(rank))
         try:
-            _add(outcome, report, alone, [failed for rank in sorted(ranks) for failed in _failures(rank)])
+            _add(outcome, report, alone, failed)
         except FileNotFoundError:
             outcome.failed.setdefault("", []).append(f"the test runner, which wrote no report {report.name}")
         except ElementTree.ParseError:
@@ -68,6 +69,15 @@ def _cases(report: Path) -> list[ElementTree.Element]:
         return []
 
 
+def _of_ranks(report: Path) -> list[Path]:
+    """The reports of the ranks beside one."""
+    return (
+        sorted(report.parent.glob(report.name.replace("$LOCAL_RANK", "[0-9]*")))
+        if RANK in report.name
+        else []
+    )
+
+
 def _failures(report: Path) -> Iterator[tuple[str, str]]:
     """Yield tests that failed in a report, and what they say."""
     for case in _cases(report):
@@ -82,9 +92,8 @@ def _passed(report: Path) -> Iterator[str]:
             yield _name(case)
 
 
-def _add(outcome: Outcome, report: Path, alone: Set[str], of_ranks: Sequence[tuple[str, str]]) -> None:
+def _add(outcome: Outcome, report: Path, alone: Set[str], failed_in_ranks: Mapping[str, str]) -> None:
     client = outcome.client
-    failed_in_ranks = dict(of_ranks)
     for case in ElementTree.parse(report).iter("testcase"):
         test = _name(case)
         failure = next((one for word in ("failure", "error") if (one := case.find(word)) is not None), None)

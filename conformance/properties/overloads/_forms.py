@@ -91,9 +91,10 @@ def hold(
 
     def attempt_form(on: Target, scratch: Recorder, overload: Overload) -> None:
         nonlocal refused
-        one = _Attempt(on, scratch, found, overload, form, laid, into)
-        one.run()
-        refused |= one.refused
+        for inference in (False, True) if _has_both_kernels(on, torchs_own(found.subject).op) else (False,):
+            one = _Attempt(on, scratch, found, overload, form, laid, into, inference)
+            one.run()
+            refused |= one.refused
 
     taken = held(target, recorder, found, attempt_form, lambda: accepts(found, form, laid, into))
     return taken and not refused
@@ -140,15 +141,14 @@ def held(
     return True
 
 
-def _reaching_kernel(target: Target, op: Any) -> contextlib.AbstractContextManager[object]:
-    """A context in which a call reaches the kernel that a device has for an overload.
+def _has_both_kernels(target: Target, op: Any) -> bool:
+    """Return whether a device has a kernel for an overload and one for its autograd.
 
-    If a device has a kernel for its autograd as well, which may compose others, only inference mode does.
+    That of autograd may compose other kernels, so that only inference mode calls the first.
     """
     key = str(torch._C._dispatch_key_for_device(target.torch_device.type))
     name = str(op.name())
-    both = all(torch._C._dispatch_has_kernel_for_dispatch_key(name, one) for one in (key, f"Autograd{key}"))
-    return torch.inference_mode() if both else contextlib.nullcontext()
+    return all(torch._C._dispatch_has_kernel_for_dispatch_key(name, one) for one in (key, f"Autograd{key}"))
 
 
 @dataclasses.dataclass
@@ -162,9 +162,13 @@ class _Attempt:
     form: str
     laid: Laid | None
     into: Layout | None
+    #: Whether the call is made in inference mode.
+    inference: bool = False
 
     def __post_init__(self) -> None:
         self.what = f"the {self.form}"
+        if self.inference:
+            self.what += " in inference mode"
         if self.laid is not None:
             self.what += f" with {self.laid.word} for tensor {self.laid.place}"
         if self.form == IN_PLACE and self.found.in_place is not None:
@@ -193,7 +197,7 @@ class _Attempt:
                 fresh = torch.empty(part.shape, dtype=part.dtype, device=self.target.torch_device)
                 outs.append(self._inside(fresh.fill_(1)))
             given = with_outs(found.overload.out, given, dict(zip(self.overload.outs, outs, strict=True)))
-        with _reaching_kernel(self.target, op):
+        with torch.inference_mode() if self.inference else contextlib.nullcontext():
             outcome = run(self.target, op, given)
         if not outcome.ok:
             if accepts(found, form, self.laid, self.into):

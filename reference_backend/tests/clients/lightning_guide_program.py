@@ -92,7 +92,7 @@ class Watch(Callback):
 
 
 def trained(model: LightningModule, strategy: Any, **options: Any) -> None:
-    """Train on two ranks; the parameters change from step to step and stay finite."""
+    """Train on two ranks; the parameters are finite, and others than at the start."""
     watch = Watch()
     used = trainer(devices=2, strategy=strategy, callbacks=[watch], **options)
     used.fit(model)
@@ -117,7 +117,7 @@ def events_of(folder: Path) -> list[dict[str, Any]]:
 
 @program
 def profiler() -> None:
-    """Profile a training; the trace has rows of the device."""
+    """Profile a training; the trace has rows of the device, if profiles of this torch have them."""
     used = HPUProfiler(dirpath=str(HERE / "traces"), filename="perf-logs")
     trainer(profiler=used).fit(BoringModel())
     # torch 2.6 has no activity of hpu: its profiles have the rows of the host.

@@ -12,7 +12,7 @@ import torch
 from conformance.checking.recorder import Recorder
 from conformance.device import memory
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
-from conformance.properties.overloads import _answers
+from conformance.properties.overloads import _answers, _forms
 from conformance.properties.registry import find, properties
 from conformance.subjects import databases
 from conformance.subjects.databases import Subject
@@ -43,6 +43,19 @@ def test_green_without(place: tuple[str, str, str]) -> None:
     name, overload, dtype = place
     result = checked(name, databases.find("overload", overload), dtype)
     assert result.verdict is Verdict.PASS, result.failures
+
+
+def test_a_kernel_that_inference_mode_alone_calls_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = databases.find("overload", "group_norm")
+
+    def op(*args: Any, **kwargs: Any) -> Any:
+        return whole.info.op(*args, **kwargs) + torch.is_inference_mode_enabled()
+
+    broken = Subject("overload", whole.name, dataclasses.replace(whole.info, op=op))
+    assert checked("overload-layouts", broken, "float32").verdict is Verdict.PASS
+    monkeypatch.setattr(_forms, "_has_both_kernels", lambda target, op: True)
+    assert checked("overload-layouts", broken, "float32").verdict is Verdict.FAIL
+    assert checked("overload-layouts", whole, "float32").verdict is Verdict.PASS
 
 
 def test_every_property_has_a_fault() -> None:

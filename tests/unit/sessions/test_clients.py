@@ -93,9 +93,9 @@ def test_an_interpreter_is_one_that_runs(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_test_passes_if_every_rank_passes(tmp_path: Path) -> None:
     report = tmp_path / f"0-0{reports.RANK}.xml"
     report.write_text(AGAIN)
-    (tmp_path / "0-01.xml").write_text(AGAIN)
+    (tmp_path / "0-0-rank1.xml").write_text(AGAIN)
     assert reports.read(CLIENT, "all", [report]).passed == 1
-    (tmp_path / "0-01.xml").write_text(
+    (tmp_path / "0-0-rank1.xml").write_text(
         AGAIN.replace('"breaks"/>', '"breaks"><error message="x"/></testcase>')
     )
     outcome = reports.read(CLIENT, "all", [report])
@@ -106,4 +106,12 @@ def test_a_broken_report_of_a_test_alone_is_no_pass(tmp_path: Path) -> None:
     report, again = tmp_path / "report.xml", tmp_path / "again.xml"
     report.write_text(REPORT)
     again.write_text("")
+    assert reports.read(CLIENT, "all", [report], [again]).alone == []
+
+
+def test_a_test_that_fails_in_a_rank_alone_has_not_passed(tmp_path: Path) -> None:
+    report, again = tmp_path / "report.xml", tmp_path / f"again{reports.RANK}.xml"
+    report.write_text(REPORT)
+    again.write_text(AGAIN)
+    (tmp_path / "again-rank1.xml").write_text(REPORT)
     assert reports.read(CLIENT, "all", [report], [again]).alone == []
