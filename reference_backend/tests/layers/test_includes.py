@@ -14,6 +14,7 @@ CSRC = Path(__file__).parents[2] / "csrc"
 # From the lowest to the highest: a folder of csrc, or a file that lies beside them.
 ORDER = (
     "torch_release.h",
+    "compat",
     "runtime",
     "memory",
     "device",
