@@ -30,7 +30,7 @@ from conformance.oracle.operators import Expected, compute, written_places
 from conformance.oracle.promises import orders
 from conformance.properties.operators._common import declared, tolerance_for
 from conformance.properties.overloads import _invariants
-from conformance.properties.overloads._memory import FILLERS, SMALL, leave_behind
+from conformance.properties.overloads._memory import FILLERS, host_memory_holding
 from conformance.samples import built
 from conformance.samples.calls import calls_of, certain_calls_of
 from conformance.samples.copies import to_host
@@ -151,9 +151,9 @@ class Answer:
 
     @functools.cached_property
     def reproducible(self) -> bool:
-        """True if the CPU gives the same bits again when its freed memory holds something else.
+        """True if the CPU gives the same bits again when new memory holds something else.
 
-        It takes a quarter of a second, and every form of the call in every layout may ask.
+        Every form of the call in every layout may ask.
         """
         return gives_the_same_again(self)
 
@@ -244,13 +244,12 @@ def torchs_own(subject: Subject) -> Overload:
 
 
 def gives_the_same_again(found: Answer) -> bool:
-    """Return whether the CPU gives the same bits again when its freed memory holds something else."""
-    # All answers stay: the next one gets other memory, with other traces of the allocator in it.
-    kept = []
+    """Return whether the CPU gives the same bits again when new memory holds something else."""
+    kept = []  # so that the next answer gets other memory, with other traces of the allocator in it
     for filler in FILLERS:
         sizes = [tensor.nbytes for tensor in trees.tensors(found.plain)]
-        leave_behind([*sizes, *SMALL], torch.device("cpu"), filler)
-        fresh = answer(found.subject, dtype_name(found.dtype), found.sample)
+        with host_memory_holding(filler, sizes):
+            fresh = answer(found.subject, dtype_name(found.dtype), found.sample)
         if fresh is None:
             return False
         kept.append(fresh)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -91,7 +92,8 @@ def hold(
 
     def attempt_form(on: Target, scratch: Recorder, overload: Overload) -> None:
         nonlocal refused
-        for inference in (False, True) if _has_both_kernels(on, torchs_own(found.subject).op) else (False,):
+        twice = _has_both_kernels(on.torch_device.type, str(torchs_own(found.subject).op.name()))
+        for inference in (False, True) if twice else (False,):
             one = _Attempt(on, scratch, found, overload, form, laid, into, inference)
             one.run()
             refused |= one.refused
@@ -141,13 +143,13 @@ def held(
     return True
 
 
-def _has_both_kernels(target: Target, op: Any) -> bool:
+@functools.cache
+def _has_both_kernels(device_type: str, name: str) -> bool:
     """Return whether a device has a kernel for an overload and one for its autograd.
 
     That of autograd may compose other kernels, so that only inference mode calls the first.
     """
-    key = str(torch._C._dispatch_key_for_device(target.torch_device.type))
-    name = str(op.name())
+    key = str(torch._C._dispatch_key_for_device(device_type))
     return all(torch._C._dispatch_has_kernel_for_dispatch_key(name, one) for one in (key, f"Autograd{key}"))
 
 

@@ -1,9 +1,14 @@
-"""Freed memory with known bytes, which an allocator hands out again, and memory that calls keep."""
+"""New memory with known bytes, and memory that calls keep."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import functools
 import itertools
-from collections.abc import Callable, Iterable
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -35,6 +40,46 @@ def leave_behind(sizes: Iterable[int], device: torch.device, filler: int) -> Non
     blocks = [torch.empty(size, dtype=torch.uint8, device=device) for size in sizes for _ in range(_BLOCKS)]
     for block in blocks:
         block.fill_(filler)
+
+
+#: The parameter of glibc's ``mallopt`` that gives new memory the complement of a byte (mallopt(3)).
+_M_PERTURB = -6
+#: The sizes of memory that glibc takes from a thread's own list, from a common one, and from the system.
+_PROBES = (8, 4096, 1 << 20)
+
+
+@contextlib.contextmanager
+def host_memory_holding(filler: int, sizes: Iterable[int]) -> Iterator[None]:
+    """Let what the host allocates hold a byte (254 in place of 255).
+
+    glibc writes it to all new memory. Any other allocator is left freed blocks of ``sizes`` and of ``SMALL``,
+    in bytes, that hold it; such an allocator may write notes of its own over the beginning of a block.
+    """
+    if not _glibc_fills():
+        leave_behind([*sizes, *SMALL], torch.device("cpu"), filler)
+        yield
+        return
+    with _filled(filler):
+        yield
+
+
+@contextlib.contextmanager
+def _filled(filler: int) -> Iterator[None]:
+    mallopt = ctypes.CDLL(None).mallopt
+    mallopt(_M_PERTURB, (filler ^ 255) or 1)  # 0 would write nothing
+    try:
+        yield
+    finally:
+        mallopt(_M_PERTURB, int(os.environ.get("MALLOC_PERTURB_") or 0))
+
+
+@functools.cache
+def _glibc_fills() -> bool:
+    """Return whether the memory of tensors is glibc's, which fills it when asked."""
+    if sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallopt"):
+        return False
+    with _filled(63):
+        return all(bool((torch.empty(size, dtype=torch.uint8) == 63).all()) for size in _PROBES)
 
 
 def keeps_no_memory(target: Target, recorder: Recorder, op: Callable[..., Any], given: Sample) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -12,8 +12,9 @@ import torch
 from conformance.checking.recorder import Recorder
 from conformance.device import memory
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
-from conformance.properties.overloads import _answers, _forms
+from conformance.properties.overloads import _answers, _forms, _memory
 from conformance.properties.registry import find, properties
+from conformance.samples.operators import Sample
 from conformance.subjects import databases
 from conformance.subjects.databases import Subject
 from conformance.target import file as target_file
@@ -96,27 +97,65 @@ def test_an_answer_that_depends_on_old_memory_is_none(monkeypatch: pytest.Monkey
     assert not _answers.gives_the_same_again(found)
 
 
-def test_an_answer_that_depends_on_a_kernel_s_own_memory_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def _answer_of_memory(monkeypatch: pytest.MonkeyPatch, byte: Callable[[], Any]) -> _answers.Answer:
+    """Return an answer of relu with a byte of some memory added."""
     whole = databases.find("overload", "relu")
-    sample = next(
-        iter(_answers.answers(target_file.load("cpu").target("eager"), whole, _recorder(), 1))
-    ).sample
-
-    left: list[int] = []
+    target = target_file.load("cpu").target("eager")
+    sample = next(iter(_answers.answers(target, whole, _recorder(), 1))).sample
 
     def op(x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(x) + (left[-1] if left else 0)
+        return torch.relu(x) + byte()
+
+    op._schema = whole.info.op._schema  # type: ignore[attr-defined]
+    monkeypatch.setattr(_answers, "torchs_own", lambda subject: dataclasses.replace(whole.info, op=op))
+    found = _answers.answer(whole, "float32", sample)
+    assert found is not None
+    return found
+
+
+@pytest.mark.skipif(not _memory._glibc_fills(), reason="the allocator of the host fills no memory")
+def test_an_answer_that_depends_on_a_kernel_s_own_memory_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = _answer_of_memory(monkeypatch, lambda: torch.empty(1, dtype=torch.uint8)[0])
+    assert not _answers.gives_the_same_again(found)
+
+
+def test_other_allocators_are_left_blocks_of_the_sizes_that_kernels_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left: list[int] = []
 
     def leave_behind(sizes: Iterable[int], device: torch.device, filler: int) -> None:
         assert {64, 1024, 65_472} <= set(sizes)
         left.append(filler)
 
-    op._schema = whole.info.op._schema  # type: ignore[attr-defined]
-    monkeypatch.setattr(_answers, "torchs_own", lambda subject: dataclasses.replace(whole.info, op=op))
-    monkeypatch.setattr(_answers, "leave_behind", leave_behind)
-    found = _answers.answer(whole, "float32", sample)
+    monkeypatch.setattr(_memory, "_glibc_fills", lambda: False)
+    monkeypatch.setattr(_memory, "leave_behind", leave_behind)
+    found = _answer_of_memory(monkeypatch, lambda: left[-1] if left else 0)
+    assert not _answers.gives_the_same_again(found)
+
+
+def test_an_answer_of_unwritten_memory_is_none() -> None:
+    # torch's own kernel leaves the loss of an empty batch unwritten.
+    subject = databases.find("overload", "multi_margin_loss")
+    batch = torch.empty(0, 3, dtype=torch.float64), torch.empty(0, dtype=torch.int64)
+    found = _answers.answer(subject, "float64", Sample(0, batch[0], (batch[1],)))
     assert found is not None
     assert not _answers.gives_the_same_again(found)
+
+
+@pytest.mark.skipif(not _memory._glibc_fills(), reason="the allocator of the host fills no memory")
+def test_new_memory_holds_a_byte_where_an_allocator_keeps_its_notes() -> None:
+    for filler, held in ((255, 254), (63, 63), (0, 0)):
+        with _memory.host_memory_holding(filler, ()):
+            for size in (1, 8, 16, 100, 1 << 16, 1 << 22):
+                assert set(torch.empty(size, dtype=torch.uint8).tolist()[:64]) == {held}
+    assert _filler_is_off()
+
+
+def _filler_is_off() -> bool:
+    with _memory.host_memory_holding(63, ()):
+        pass
+    return not all(bool((torch.empty(size, dtype=torch.uint8) == 63).all()) for size in range(1, 1000))
 
 
 def _recorder() -> Recorder:
