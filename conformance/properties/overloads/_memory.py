@@ -70,7 +70,15 @@ def _filled(filler: int) -> Iterator[None]:
     try:
         yield
     finally:
-        mallopt(_M_PERTURB, int(os.environ.get("MALLOC_PERTURB_") or 0))
+        mallopt(_M_PERTURB, _users_byte())
+
+
+def _users_byte() -> int:
+    """Return the byte that the user lets glibc write, in any notation that it takes; 0 if none."""
+    try:
+        return int(os.environ.get("MALLOC_PERTURB_", "0"), 0)
+    except ValueError:
+        return 0
 
 
 @functools.cache
