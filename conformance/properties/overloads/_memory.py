@@ -67,6 +67,9 @@ def host_memory_holding(filler: int, sizes: Iterable[int]) -> Iterator[None]:
 def _filled(filler: int) -> Iterator[None]:
     mallopt = ctypes.CDLL(None).mallopt
     mallopt(_M_PERTURB, (filler ^ 255) or 1)  # 0 would write nothing
+    torch.empty(
+        1 << 16, dtype=torch.uint8
+    )  # sorts the freed blocks: glibc may hand an unsorted one out unfilled
     try:
         yield
     finally:

@@ -146,8 +146,8 @@ def test_an_answer_of_unwritten_memory_is_none() -> None:
 @pytest.mark.skipif(not _memory._glibc_fills(), reason="the allocator of the host fills no memory")
 def test_new_memory_holds_a_byte_where_an_allocator_keeps_its_notes() -> None:
     for filler, held in ((255, 254), (63, 63), (0, 0)):
-        with _memory.host_memory_holding(filler, ()):
-            for size in (1, 8, 16, 100, 1 << 16, 1 << 22):
+        for size in (1, 8, 16, 100, 1 << 16, 1 << 22):
+            with _memory.host_memory_holding(filler, ()):
                 assert set(torch.empty(size, dtype=torch.uint8).tolist()[:64]) == {held}
     assert _filler_is_off()
 
