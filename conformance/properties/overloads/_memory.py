@@ -44,7 +44,7 @@ def leave_behind(sizes: Iterable[int], device: torch.device, filler: int) -> Non
 
 #: The parameter of glibc's ``mallopt`` that gives new memory the complement of a byte (mallopt(3)).
 _M_PERTURB = -6
-#: The sizes of memory that glibc takes from a thread's own list, from a common one, and from the system.
+#: A small, a middling and a large block, in bytes.
 _PROBES = (8, 4096, 1 << 20)
 
 
@@ -53,7 +53,8 @@ def host_memory_holding(filler: int, sizes: Iterable[int]) -> Iterator[None]:
     """Let what the host allocates hold a byte (254 in place of 255).
 
     glibc writes it to all new memory. Any other allocator is left freed blocks of ``sizes`` and of ``SMALL``,
-    in bytes, that hold it; such an allocator may write notes of its own over the beginning of a block.
+    in bytes, that hold it; such an allocator may write notes of its own over the beginning of a block. The
+    byte is that of the process: new memory of other threads holds it too, and two contexts must not overlap.
     """
     if not _glibc_fills():
         leave_behind([*sizes, *SMALL], torch.device("cpu"), filler)
@@ -67,9 +68,8 @@ def host_memory_holding(filler: int, sizes: Iterable[int]) -> Iterator[None]:
 def _filled(filler: int) -> Iterator[None]:
     mallopt = ctypes.CDLL(None).mallopt
     mallopt(_M_PERTURB, (filler ^ 255) or 1)  # 0 would write nothing
-    torch.empty(
-        1 << 16, dtype=torch.uint8
-    )  # sorts the freed blocks: glibc may hand an unsorted one out unfilled
+    # A large request sorts the freed blocks: glibc may hand an unsorted one out unfilled.
+    torch.empty(1 << 16, dtype=torch.uint8)
     try:
         yield
     finally:
