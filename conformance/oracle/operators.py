@@ -148,6 +148,34 @@ def compute(
     return expected
 
 
+def through_float64(subject: Subject, dtype: torch.dtype, sample: Sample) -> Expected:
+    """Return the values for a sample in a dtype for which the CPU has no kernel: those of float64, rounded.
+
+    ``dtype`` is float16 or bfloat16. The error is that of the call in float64, if it is refused as well.
+    """
+    info = find(subject.kind, subject.name).info
+    applied = rule(subject.name, dtype)
+    seed = torch_private.seed_for("oracle", subject.name, dtype_name(dtype), str(sample.index))
+
+    def rounded(leaf: Any) -> Any:
+        wide = isinstance(leaf, torch.Tensor) and leaf.dtype == torch.float64
+        return leaf.to(dtype) if wide else leaf
+
+    with surroundings(torch.float64, seed):
+        try:
+            precise = _detached(call(info, to_host(sample, UP)))
+            spread = spread_of(info, sample, precise, dtype, seed, applied)
+        except Exception as error:
+            return Expected(error=error)
+    elements = max([1, *(t.numel() for t in sample.tensors())])
+    return Expected(
+        plain=trees.tree_map(rounded, precise),
+        elements=elements,
+        computed=dtype,
+        raise_precision=lambda: Raised(precise, spread, True),
+    )
+
+
 def written_places(before: Sample, after: Sample) -> frozenset[int]:
     """Return the places of the strided tensors whose memory a call on the CPU has changed."""
     pairs = enumerate(zip(before.tensors(), after.tensors(), strict=True))

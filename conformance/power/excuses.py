@@ -23,6 +23,7 @@ from conformance.properties.overloads._answers import Answer, answer, signs_zero
 from conformance.properties.overloads._callers import calls_of_callers
 from conformance.properties.overloads._changes import again, backwards, in_dimensions, mapped, with_tensor
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, OUT
+from conformance.properties.overloads._strides import promised
 from conformance.samples.calls import calls_of
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import bits, dtype_name
@@ -80,6 +81,8 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
     subject = subject_of(fault.place)
     if subject is not None and fault.kind in kinds.OF_REFUSALS and not _is_refused_ever(subject, fault.place):
         return "the CPU refuses no wrong call that the suite can make, and no document asks a device to"
+    if fault.kind == "result-strides" and subject is not None and not _promises_strides(fault, subject):
+        return "no Meta kernel agrees with the CPU on the strides in any call that the suite can make"
     if fate != Fate.ASLEEP.value:
         return None
     need = kinds.NEEDS.get(fault.kind)
@@ -166,7 +169,21 @@ def _takes(subject: Subject, dtype: str | None, of: Callable[[Answer], bool]) ->
 def _in_rank(rank: int, found: Answer) -> bool:
     if any(t.dim() == rank for t in found.sample.tensors()):
         return True
-    return not trusts_its_callers(found.subject) and in_dimensions(found, rank) is not None
+    if trusts_its_callers(found.subject):
+        return False
+    deeper = in_dimensions(found, rank)
+    return deeper is not None and any(t.dim() == rank for t in deeper.sample.tensors())
+
+
+def _promises_strides(fault: Fault, subject: Subject) -> bool:
+    trusting = trusts_its_callers(subject)
+    for found in _answers(subject, fault.dtype):
+        deeper = None if trusting else in_dimensions(found, 4)
+        for one in (found, deeper):
+            due = [] if one is None else promised(one)
+            if fault.position < len(due) and len(due[fault.position] or ()) > 1:
+                return True
+    return False
 
 
 def _argument(fault: Fault, found: Answer) -> torch.Tensor | None:

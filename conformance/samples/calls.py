@@ -84,9 +84,14 @@ def record(
             results = trees.tensors(host.call(operator.info.op))
             roots = [t for t in results if t.requires_grad]
             if roots:
-                torch.autograd.backward(roots, [torch.ones_like(t) for t in roots])
+                torch.autograd.backward(roots, [_gradient(operator.name, t) for t in roots])
     except Exception:
         return
+
+
+def _gradient(name: str, root: torch.Tensor) -> torch.Tensor:
+    """Return values that differ: of ones a kernel may read any, and they are exact in every dtype."""
+    return Maker(name, dtype_name(root.dtype)).values(*root.shape, low=-2, high=2)
 
 
 _cache: SubjectCache[tuple[str, str], SampleSet] = SubjectCache()
@@ -166,7 +171,23 @@ def made_by(
             return
         call = Sample(0, args[0], tuple(args[1:]), kwargs)
         if dtype_name(call.tensors()[0].dtype) == dtype:
-            yield call
+            yield _with_telling_gradient(subject, call)
+
+
+def _with_telling_gradient(subject: Subject, call: Sample) -> Sample:
+    """The call with values that differ for a gradient that is the same everywhere, as of a mean."""
+    given = [call.input, *call.args]
+    for position, argument in enumerate(subject.info.op._schema.arguments[: len(given)]):
+        value = given[position]
+        if argument.name.startswith("grad") and _is_uniform(value):
+            given[position] = _gradient(subject.name, value)
+    return call.replace(input=given[0], args=tuple(given[1:]))
+
+
+def _is_uniform(value: Any) -> bool:
+    if not isinstance(value, torch.Tensor) or value.numel() < 2:
+        return False
+    return (value.is_floating_point() or value.is_complex()) and bool((value == value.reshape(-1)[0]).all())
 
 
 def sources(subject: Subject, dtype: str, count: int) -> Iterator[tuple[Subject, Sample]]:

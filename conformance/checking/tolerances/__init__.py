@@ -20,7 +20,9 @@ The bound of an element with expected value ``e`` is
     For operators whose results are of order one by construction (probabilities, windows, normalised values)
     the size at which intermediate values round; else 0.
 ``growth``
-    1, or the square root of the number of input elements if rounding errors accumulate.
+    1, or the square root of the number of input elements if rounding errors accumulate. A dtype of less
+    than 24 bits has 8 at most, since sums are kept in float32, and beside it the growth of float32: without
+    a limit the bound of 65,536 elements in bfloat16 would be above any value.
 ``k``
     A small constant of the operator's class: how many roundings of intermediate values a reasonable
     implementation makes. A backward pass doubles it.
@@ -51,6 +53,8 @@ else:
 
 DIRECTIONS = ("forward", "backward")
 TF32_UNIT = 2.0**-10
+#: The growth of up to 64 partial sums that a device keeps in a dtype of less than 24 bits.
+_LOW_GROWTH = 8.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,12 +94,18 @@ class Rule:
         unit = unit_of(result)
         if computed is not None and (computed.is_floating_point or computed.is_complex):
             unit = max(unit, unit_of(computed))
-        if precision == "tf32" and self.matrix and unit == unit_of(torch.float32):
-            unit = TF32_UNIT
+        single = unit_of(torch.float32)
+        rounded = precision == "tf32" and self.matrix and unit == single
         growth = math.sqrt(max(1, elements)) if self.growth == "sqrt" else 1.0
+        if rounded:
+            unit = TF32_UNIT * growth
+        elif unit > single:
+            unit = unit * min(growth, _LOW_GROWTH) + single * growth
+        else:
+            unit *= growth
         info = torch.finfo(result)
         floor = float(info.tiny) if precision == "flush-denormals" else float(info.tiny) * float(info.eps)
-        relative = self.k * unit * growth
+        relative = self.k * unit
         return Tolerance(relative, floor + relative * self.scale)
 
 

@@ -148,15 +148,18 @@ def compare_result(
     dtypes: bool = True,
     place: bool = True,
     bits: bool = False,
+    dtype: torch.dtype | None = None,
 ) -> bool:
     """Compare a whole result of the device with the oracle's: nesting, metadata, then values or claims.
 
     ``sample`` holds the arguments on the CPU. ``dtypes`` and ``place`` switch off the comparison of dtypes
-    and of the device. With ``bits`` the CPU's own bits agree, without a look at how near they are to the
-    values in raised precision, which cost several calls: for statements that are not about precision.
+    and of the device; ``dtype`` is that of the call, by default that of the result that is recorded. With
+    ``bits`` the CPU's own bits agree, without a look at how near they are to the values in raised precision,
+    which cost several calls: for statements that are not about precision.
     Returns whether everything agrees.
     """
-    dtype = dtype_under_test(recorder)
+    if dtype is None:
+        dtype = dtype_under_test(recorder)
     index = sample.index
     if not same_nesting(recorder, actual, want.plain, what=what, sample=index):
         return False

@@ -15,7 +15,8 @@ from conformance.checking.recorder import Recorder
 from conformance.checking.refusal import clean
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
-from conformance.properties.operators._common import copy_in, run
+from conformance.oracle.operators import through_float64
+from conformance.properties.operators._common import compare_result, copy_in, run
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, dtype_name, wrap
 from conformance.subjects.databases import Subject, find
@@ -58,7 +59,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="operator",
     statement=(
         "The operator works in every declared dtype (by default those in which the CPU was seen to work) and "
-        "refuses others with a clean error or works as well, which is noted."
+        "refuses others with a clean error or works as well, which is noted; what it computes in float16 "
+        "and bfloat16 beyond the CPU is the result of float64, rounded."
     ),
     documentation="tensor_attributes.html",
     level="core",
@@ -82,6 +84,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             recorder.compared(1)
             if not declared:
                 recorder.note(f"works in {name} although that is not declared")
+            if not able and dtype in (torch.float16, torch.bfloat16):
+                _values(target, recorder, subject, dtype, sample, outcome.value)
             continue
         assert outcome.error is not None
         if declared:
@@ -92,3 +96,15 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             answer = clean(outcome.error) or isinstance(outcome.error, (TypeError, ValueError, IndexError))
             message = f"undeclared dtype {name} is not refused cleanly: {one_line(outcome.error)}"
             fact(recorder, answer, Kind.EXCEPTION, message, sample=sample.index)
+
+
+def _values(
+    target: Target, recorder: Recorder, subject: Subject, dtype: torch.dtype, sample: Sample, value: object
+) -> None:
+    """Compare what a device computes in a dtype that the CPU does not take."""
+    want = through_float64(subject, dtype, sample)
+    if want.ok:
+        what = f"the result in {dtype_name(dtype)}"
+        compare_result(
+            target, recorder, subject, sample, value, want, what=what, dtypes=False, place=False, dtype=dtype
+        )

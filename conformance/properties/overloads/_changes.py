@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -100,4 +101,19 @@ def in_dimensions(found: Answer, rank: int) -> Answer | None:
         sizes = [2] * min(missing, 2) + [1] * (missing - 2)  # batch and channels
         return tensor.detach().expand((*sizes, *tensor.shape)).clone()
 
-    return reshaped(found, deeper)
+    changed = reshaped(found, deeper)
+    if changed is not None or not found.sample.tensors():
+        return changed
+    behind = _with_dim_behind(found, rank - found.sample.tensors()[0].dim())
+    return None if behind is None else reshaped(behind, deeper)
+
+
+def _with_dim_behind(found: Answer, missing: int) -> Answer | None:
+    """Return the call with the dimension that it names moved behind new ones; None if it names none.
+
+    Indices along it stay within its size.
+    """
+    for argument, value in arguments(found):
+        if argument.name == "dim" and type(value) is int and value >= 0 and missing > 0:
+            return dataclasses.replace(found, sample=with_argument(found, "dim", value + missing))
+    return None

@@ -92,7 +92,7 @@ def hold(
 
     def attempt_form(on: Target, scratch: Recorder, overload: Overload) -> None:
         nonlocal refused
-        twice = _has_both_kernels(on.torch_device.type, str(torchs_own(found.subject).op.name()))
+        twice = has_both_kernels(on, found)
         for inference in (False, True) if twice else (False,):
             one = _Attempt(on, scratch, found, overload, form, laid, into, inference)
             one.run()
@@ -143,12 +143,16 @@ def held(
     return True
 
 
-@functools.cache
-def _has_both_kernels(device_type: str, name: str) -> bool:
-    """Return whether a device has a kernel for an overload and one for its autograd.
+def has_both_kernels(target: Target, found: Answer) -> bool:
+    """Return whether the target has a kernel for an overload and one for its autograd.
 
     That of autograd may compose other kernels, so that only inference mode calls the first.
     """
+    return _has_both(target.torch_device.type, str(found.overload.op.name()))
+
+
+@functools.cache
+def _has_both(device_type: str, name: str) -> bool:
     key = str(torch._C._dispatch_key_for_device(device_type))
     return all(torch._C._dispatch_has_kernel_for_dispatch_key(name, one) for one in (key, f"Autograd{key}"))
 

@@ -11,15 +11,24 @@ import torch
 from conformance import torch_private
 from conformance.checking import trees
 from conformance.checking.compare import fact
-from conformance.checking.invocation import attempt
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import copy_in, failed_call, run
-from conformance.properties.overloads._answers import Answer, agree, answer, answers, call_quietly, dtypes
-from conformance.properties.overloads._changes import mapped
-from conformance.properties.overloads._forms import OUT, as_returned, forms_of, held, hold, with_outs
-from conformance.samples.operators import Sample, dtype_name
+from conformance.properties.overloads._answers import Answer, agree, answer, answers, dtypes
+from conformance.properties.overloads._forms import (
+    FUNCTION,
+    OUT,
+    as_returned,
+    forms_of,
+    held,
+    hold,
+    with_outs,
+)
+from conformance.properties.overloads._strides import hold_strides
+from conformance.samples import built
+from conformance.samples.neutral import NEUTRAL
+from conformance.samples.operators import dtype_name
 from conformance.subjects.databases import Subject
 from conformance.subjects.overloads import Overload
 from conformance.target.target import Target
@@ -33,7 +42,7 @@ _LIMIT = 4
     statement=(
         "As a function, in place and with out= an overload gives the CPU's results; what its schema calls a "
         "new tensor shares no memory with an argument, what it calls a view does; an empty out= is resized; "
-        "strides are those of torch's Meta kernels."
+        "strides are those of torch's Meta kernels. So it is for calls that return an argument's values."
     ),
     documentation="notes/out.html",
     level="core",
@@ -51,10 +60,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             if form == OUT:
                 held(target, recorder, found, functools.partial(_resized, found=found))
         held(target, recorder, found, functools.partial(_aliasing, found=found))
-        _strides(target, recorder, found)
+        hold_strides(target, recorder, found)
         for wrapped in _negative(found):
             for form in forms_of(target, wrapped):
                 hold(target, recorder, wrapped, form)
+    for sample in built.samples(subject.name, recorder.id.dtype, NEUTRAL):
+        unchanged = answer(subject, recorder.id.dtype, sample)
+        if unchanged is not None:
+            hold(target, recorder, unchanged, FUNCTION)
 
 
 def _resized(target: Target, recorder: Recorder, overload: Overload, found: Answer) -> None:
@@ -89,44 +102,6 @@ def _aliasing(target: Target, recorder: Recorder, overload: Overload, found: Ans
             text = "shares memory with an argument" if shared else "is a copy, not a view"
             message = f"part {number} of the result {text}."
             fact(recorder, shared == viewed, Kind.ALIASING, message, sample=found.sample.index)
-
-
-def _strides(target: Target, recorder: Recorder, found: Answer) -> None:
-    """Results of dense arguments have the strides by which torch.compile plans memory.
-
-    These are those of torch's Meta kernels. If the CPU has others, no device is held to either.
-    """
-    due = attempt(lambda: call_quietly(found.overload.op, on_meta(found.sample)))
-    copy = copy_in(target, recorder, found.sample)
-    if copy is None or not (due.ok or torch.Tag.dynamic_output_shape in found.overload.op.tags):
-        return
-    outcome = run(target, found.subject.info.op, copy)
-    if not outcome.ok:
-        return
-    planned = due.value if due.ok else found.plain  # Meta cannot know a size that depends on values
-    for number, (value, plain, meta) in enumerate(
-        zip(trees.tensors(outcome.value), trees.tensors(found.plain), trees.tensors(planned), strict=False)
-    ):
-        strides = _moving(plain)
-        if strides == _moving(meta) and value.shape == plain.shape:
-            got, want = list(value.stride()), list(plain.stride())
-            text = f"part {number} of the result has strides {got}, expected {want}."
-            fact(recorder, _moving(value) == strides, Kind.METADATA, text, sample=found.sample.index)
-
-
-def _moving(tensor: torch.Tensor) -> list[int]:
-    """The strides that move anything."""
-    if not tensor.numel():
-        return []
-    return [step for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
-
-
-def on_meta(sample: Sample) -> Sample:
-    """Return the call with tensors that have no values."""
-    return mapped(
-        sample,
-        lambda tensor: torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta"),
-    )
 
 
 def _negative(found: Answer) -> Iterator[Answer]:

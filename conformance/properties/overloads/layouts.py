@@ -26,7 +26,7 @@ from conformance.samples.kernels import base_name
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
-_LIMIT = 3
+_LIMIT = 8
 #: Tensors of a call that are laid out in turn.
 _TENSORS = 16
 
@@ -100,9 +100,9 @@ def _in_every_layout(target: Target, recorder: Recorder, found: Answer, tried: T
                     continue
                 if hold(target, recorder, found, form, Laid(layout, word, place)):
                     tried.add((form, word, place))
-            if form == FUNCTION or (form, word, None) in tried:
+            if form == FUNCTION or not written[word] or (form, word, None) in tried:
                 continue
-            if hold(target, recorder, found, form, into=layout) and written[word]:
+            if hold(target, recorder, found, form, into=layout):
                 tried.add((form, word, None))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,7 +26,15 @@ from conformance.properties.overloads._answers import (
     with_writes,
 )
 from conformance.properties.overloads._changes import again, backwards, mapped
-from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, OUT, as_returned, forms_of, with_outs
+from conformance.properties.overloads._forms import (
+    FUNCTION,
+    IN_PLACE,
+    OUT,
+    as_returned,
+    forms_of,
+    has_both_kernels,
+    with_outs,
+)
 from conformance.properties.overloads._memory import FILLERS, keeps_no_memory, leave_behind
 from conformance.samples.kernels import is_view
 from conformance.samples.operators import Sample
@@ -66,23 +75,45 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     known = list(answers(target, subject, recorder, _TRIED))
     recorder.idle("no call of the overload can be repeated")
+    _hold(target, recorder, known, _as_it_is)
+    if known and has_both_kernels(target, known[0]):
+        _hold(target, recorder, known, _in_inference_mode)
+
+
+def _as_it_is(op: Any) -> Any:
+    return op
+
+
+def _in_inference_mode(op: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with torch.inference_mode():
+            return op(*args, **kwargs)
+
+    return call
+
+
+#: Makes of an overload what is called.
+_Way = Callable[[Any], Any]
+
+
+def _hold(target: Target, recorder: Recorder, known: list[Answer], way: _Way) -> None:
     for found in known:
         if trees.numel(found.sample.arguments) + trees.numel(found.plain) > _LARGEST:
             continue
         for form in forms_of(target, found):
             of_form = found.in_place if form == IN_PLACE else found
             if of_form is not None:
-                _repeat(target, recorder, of_form, form)
-        _others(target, recorder, found)
+                _repeat(target, recorder, of_form, form, way)
+        _others(target, recorder, found, way)
         return
     if known:  # all are too large to keep a hundred results of
-        _a_few_times(target, recorder, known[0])
-        _others(target, recorder, known[0])
+        _a_few_times(target, recorder, known[0], way)
+        _others(target, recorder, known[0], way)
 
 
-def _a_few_times(target: Target, recorder: Recorder, found: Answer) -> None:
+def _a_few_times(target: Target, recorder: Recorder, found: Answer, way: _Way) -> None:
     """Make calls one after the other, each on arguments of its own, and compare all of their results."""
-    op = found.subject.info.op
+    op = way(found.subject.info.op)
     for call in range(_FEW):
         copy = copy_in(target, recorder, found.sample)
         outcome = None if copy is None else run(target, op, copy)
@@ -98,14 +129,14 @@ def _a_few_times(target: Target, recorder: Recorder, found: Answer) -> None:
         keeps_no_memory(target, recorder, op, copy)
 
 
-def _repeat(target: Target, recorder: Recorder, found: Answer, form: str) -> None:
+def _repeat(target: Target, recorder: Recorder, found: Answer, form: str, way: _Way) -> None:
     """Make calls one after the other and compare their results, fetched together."""
     copy = copy_in(target, recorder, found.sample)
     if copy is None:
         return
     if found.written and form != IN_PLACE:
         if form == FUNCTION:
-            _a_few_times(target, recorder, found)
+            _a_few_times(target, recorder, found, way)
         return
     if form == IN_PLACE and is_view(found.overload.op):
         return  # it changes sizes and strides, and no memory that could be compared
@@ -126,12 +157,12 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str) -> Non
                 filler = FILLERS[call // _FRESH % 2]
                 leave_behind([part.nbytes for part in parts], target.torch_device, filler)
             if form == IN_PLACE:
-                copy.replace(input=rows[0][call]).call(overload.in_place)
+                copy.replace(input=rows[0][call]).call(way(overload.in_place))
             elif form == OUT:
                 named = {name: row[call] for name, row in zip(overload.outs, rows, strict=True)}
-                with_outs(found.overload.out, copy, named).call(overload.out)
+                with_outs(found.overload.out, copy, named).call(way(overload.out))
             else:
-                results = trees.tensors(copy.call(overload.op))
+                results = trees.tensors(copy.call(way(overload.op)))
                 for row, result in zip(rows, results, strict=True):
                     row[call].copy_(result)
 
@@ -143,8 +174,8 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str) -> Non
         return  # if a single call fails too, another property says so
     _same(target, recorder, found, rows, f"of the {form}")
     if form == FUNCTION:
-        _in_threads(target, recorder, found, copy)
-        keeps_no_memory(target, recorder, found.subject.info.op, copy)
+        _in_threads(target, recorder, found, copy, way)
+        keeps_no_memory(target, recorder, way(found.subject.info.op), copy)
 
 
 def _same(target: Target, recorder: Recorder, found: Answer, rows: list[torch.Tensor], what: str) -> None:
@@ -160,7 +191,7 @@ def _same(target: Target, recorder: Recorder, found: Answer, rows: list[torch.Te
             agree(target, recorder, found, as_returned(found.plain, on_device), f"call {call} {what}")
 
 
-def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample) -> None:
+def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample, way: _Way) -> None:
     """Make calls in two threads at the same time, if possible with other values in the second one."""
     others = None if trusts_its_callers(found.subject) else again(found, mapped(found.sample, _other_values))
     members = [found, found if others is None else others]
@@ -180,7 +211,7 @@ def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample)
             together.wait()
             with torch.no_grad():
                 for call in range(_OF_A_THREAD):
-                    results = trees.tensors(own.call(found.subject.info.op))
+                    results = trees.tensors(own.call(way(found.subject.info.op)))
                     for row, result in zip(into, results, strict=True):
                         row[call].copy_(result)
                 if not target.is_cpu:
@@ -212,7 +243,7 @@ def _other_values(tensor: torch.Tensor) -> torch.Tensor:
     return backwards(tensor) if tensor.is_floating_point() or tensor.is_complex() else tensor
 
 
-def _others(target: Target, recorder: Recorder, found: Answer) -> None:
+def _others(target: Target, recorder: Recorder, found: Answer, way: _Way) -> None:
     """Call with other values of the same sizes, one call after the other."""
     if trusts_its_callers(found.subject):
         return
@@ -223,7 +254,7 @@ def _others(target: Target, recorder: Recorder, found: Answer) -> None:
     for one in (found, other):
         copy = copy_in(target, recorder, one.sample)
         if copy is not None:
-            outcome = run(target, found.subject.info.op, copy)
+            outcome = run(target, way(found.subject.info.op), copy)
             if outcome.ok:
                 value = with_writes(found.overload.op, copy, outcome.value)
                 agree(target, recorder, one, value, "a call after one of the same sizes")

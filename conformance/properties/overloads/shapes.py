@@ -27,6 +27,7 @@ from conformance.properties.overloads._changes import (
 from conformance.properties.overloads._covering import deal, laid
 from conformance.properties.overloads._forms import FUNCTION, forms_of, hold
 from conformance.properties.overloads._products import long_products
+from conformance.properties.overloads._strides import hold_strides
 from conformance.properties.overloads.layouts import safe_on_the_cpu
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample
@@ -82,10 +83,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         changes = _of_callers(subject, recorder.id.dtype)
     else:
         changes = _changes(target, subject, recorder)
+    strided = False
     for changed in changes:
         large = trees.numel(changed.sample.arguments) >= _LARGEST
         for form in (FUNCTION,) if large else forms_of(target, changed):
             hold(target, recorder, changed, form)
+        if not strided and not large and any(t.dim() > 1 for t in trees.tensors(changed.plain)):
+            strided = True
+            hold_strides(target, recorder, changed)
     if not trusts_its_callers(subject):
         _covered(target, subject, recorder)
     recorder.idle("the CPU takes the calls in no other shape")
@@ -94,7 +99,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _changes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[Answer]:
     """Yield the answers to calls of other shapes."""
     known = list(answers(target, subject, recorder, _TO_GROW))
-    yield from next(filter(None, (list(_ranks(found)) for found in known[:_LIMIT])), [])
+    yield from _ranks(known)
     for found in known[:_LIMIT]:
         yield from scalars(found)
     yield from itertools.islice(itertools.chain.from_iterable(map(empty, known)), _EMPTY)
@@ -176,9 +181,9 @@ def _of_callers(subject: Subject, dtype: str) -> Iterator[Answer]:
             yield found
 
 
-def _ranks(found: Answer) -> Iterator[Answer]:
+def _ranks(known: Sequence[Answer]) -> Iterator[Answer]:
     for rank in _RANKS:
-        deeper = in_dimensions(found, rank)
+        deeper = next(filter(None, (in_dimensions(found, rank) for found in known)), None)
         if deeper is not None:
             yield deeper
 
