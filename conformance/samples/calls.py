@@ -177,7 +177,8 @@ def made_by(
 def _with_telling_gradient(subject: Subject, call: Sample) -> Sample:
     """The call with values that differ for a gradient that is the same everywhere, as of a mean."""
     given = [call.input, *call.args]
-    for position, argument in enumerate(subject.info.op._schema.arguments[: len(given)]):
+    schema = find(subject.kind, subject.name).info.op._schema
+    for position, argument in enumerate(schema.arguments[: len(given)]):
         value = given[position]
         if argument.name.startswith("grad") and _is_uniform(value):
             given[position] = _gradient(subject.name, value)

@@ -260,6 +260,19 @@ def refuses_integers(info: Any) -> None:
     _wrap(info, change)
 
 
+@plant("dtypes", "cholesky", "any", Kind.VALUE)
+def wrong_in_float16_beyond_the_cpu(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            if x.dtype != torch.float16:
+                return op(x, *args, **kwargs)
+            return op(x.float(), *args, **kwargs).to(x.dtype) + 3
+
+        return call
+
+    _wrap(info, change)
+
+
 def _raising(make: Callable[[Exception], Exception]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def change(op: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:

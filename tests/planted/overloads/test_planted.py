@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 import torch
 
+from conformance.checking import trees
 from conformance.checking.recorder import Recorder
 from conformance.device import memory
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
 from conformance.properties.overloads import _answers, _forms, _memory
 from conformance.properties.registry import find, properties
+from conformance.samples import built
+from conformance.samples.neutral import NEUTRAL
 from conformance.samples.operators import Sample
 from conformance.subjects import databases
 from conformance.subjects.databases import Subject
@@ -54,14 +57,28 @@ def test_a_kernel_that_inference_mode_alone_calls_is_seen(monkeypatch: pytest.Mo
 
     broken = Subject("overload", whole.name, dataclasses.replace(whole.info, op=op))
     assert checked("overload-layouts", broken, "float32").verdict is Verdict.PASS
-    monkeypatch.setattr(_forms, "_has_both_kernels", lambda target, op: True)
+    assert checked("overload-repeats", broken, "float32").verdict is Verdict.PASS
+    monkeypatch.setattr(_forms, "_has_both", lambda device_type, name: True)
     assert checked("overload-layouts", broken, "float32").verdict is Verdict.FAIL
+    assert checked("overload-repeats", broken, "float32").verdict is Verdict.FAIL
     assert checked("overload-layouts", whole, "float32").verdict is Verdict.PASS
+    assert checked("overload-repeats", whole, "float32").verdict is Verdict.PASS
 
 
 def test_every_property_has_a_fault() -> None:
     planted_for = {fault.property for fault in planted.FAULTS}
     assert {entry.name for entry in properties("overload")} == planted_for
+
+
+def test_neutral_calls_return_the_values_of_an_argument() -> None:
+    for name in NEUTRAL:
+        subject = databases.find("overload", name)
+        for sample in built.samples(name, "float32", NEUTRAL):
+            found = _answers.answer(subject, "float32", sample)
+            assert found is not None, name
+            first = trees.tensors(found.plain)[0]
+            assert any(torch.equal(first, given) for given in sample.tensors()), name
+        assert built.samples(name, "float32", NEUTRAL), name
 
 
 def test_memory_that_calls_keep_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

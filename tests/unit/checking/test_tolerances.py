@@ -13,3 +13,13 @@ from conformance.checking.tolerances import rule
 )
 def test_reflected_operators_have_the_tolerance_of_what_they_compute(operator: str, name: str) -> None:
     assert rule(operator, torch.float32).name == name
+
+
+def test_a_bound_of_low_precision_stays_below_the_values() -> None:
+    summed = rule("sum", torch.bfloat16)
+    assert summed.growth == "sqrt"
+    for dtype in (torch.bfloat16, torch.float16):
+        bounds = [summed.tolerance(dtype, elements=count).relative for count in (64, 4096, 1 << 20)]
+        assert bounds[0] < bounds[1] < bounds[2] < 0.5
+    wide = [summed.tolerance(torch.float32, elements=count).relative for count in (64, 64 << 10)]
+    assert wide[1] == pytest.approx(32 * wide[0])

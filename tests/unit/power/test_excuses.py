@@ -89,6 +89,19 @@ def test_what_may_change_places_is_documented_by_a_formula() -> None:
     assert reason("addcdiv_", "swapped-arguments", 2, fate=SURVIVED, position=1) is None
 
 
+def test_strides_are_held_if_a_meta_kernel_agrees_with_the_cpu() -> None:
+    for fate in (SURVIVED, ASLEEP):
+        assert reason("_dirichlet_grad", "result-strides", fate=fate) is not None  # has no Meta kernel
+        assert reason("add.Tensor", "result-strides", fate=fate) is None
+    assert reason("take", "result-strides", fate=SURVIVED) is None  # in four dimensions
+
+
+def test_a_rank_that_the_cpu_takes_in_no_form_is_excused() -> None:
+    assert reason("upsample_trilinear3d", "rank", 4) is not None
+    assert reason("upsample_trilinear3d", "rank", 5) is None
+    assert reason("gather", "rank", 6) is None
+
+
 def test_values_of_memory_that_no_call_has_written_are_free() -> None:
     assert reason("empty.memory_format", "last-element", fate=SURVIVED) is not None
     assert reason("empty.memory_format", "leak", fate=SURVIVED) is None

@@ -1,0 +1,42 @@
+"""Faults that ``overload-layouts`` sees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conformance.model.verdicts import Kind
+from conformance.subjects.overloads import Overload
+from tests.planted.overloads.faults.planting import dense, plant, without_offset
+
+
+@plant("overload-layouts", "sub.Tensor", "float32", Kind.VALUE)
+def strides_of_the_second_argument_are_ignored(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda x, y, **kwargs: overload.op(x, dense(y), **kwargs)}
+
+
+@plant("overload-layouts", "mul.Tensor", "bool", Kind.VALUE)
+def strides_are_ignored_in_place(overload: Overload) -> dict[str, Any]:
+    return {"in_place": lambda x, y, **kwargs: overload.in_place(x, dense(y), **kwargs)}
+
+
+@plant("overload-layouts", "bmm", "float32", Kind.VALUE)
+def offsets_of_strided_arguments_are_ignored(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda x, y: overload.op(x if x.is_contiguous() else without_offset(x), y)}
+
+
+@plant("overload-layouts", "relu", "float32", Kind.VALUE)
+def expanded_arguments_are_read_as_dense(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda x: overload.op(dense(x) if 0 in x.stride() else x)}
+
+
+@plant("overload-layouts", "mul.Tensor", "float32", Kind.STATE)
+def out_is_written_beyond_its_end(overload: Overload) -> dict[str, Any]:
+    def out(*args: Any, out: Any) -> Any:
+        overload.out(*args, out=out)
+        room = out.untyped_storage().nbytes() // out.itemsize
+        after = out.storage_offset() + out.numel()
+        if out.is_contiguous() and after < room:
+            out.as_strided((1,), (1,), after).fill_(9)
+        return out
+
+    return {"out": out}

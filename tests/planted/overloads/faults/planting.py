@@ -1,0 +1,76 @@
+"""How a fault is planted in an overload, and what faults share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from conformance.model.verdicts import Kind
+from conformance.subjects.databases import Subject, find
+from conformance.subjects.overloads import Overload
+
+aten = torch.ops.aten
+
+
+Break = Callable[[Overload], dict[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """``breaks`` returns the forms that are wrong; the check must then fail with ``kind``."""
+
+    property: str
+    overload: str
+    dtype: str
+    kind: Kind
+    breaks: Break
+
+    @property
+    def name(self) -> str:
+        return f"{self.property}-{self.overload}-{self.breaks.__name__}"
+
+
+FAULTS: list[Fault] = []
+
+
+def plant(property: str, overload: str, dtype: str, kind: Kind) -> Callable[[Break], Break]:
+    def wrap(breaks: Break) -> Break:
+        FAULTS.append(Fault(property, overload, dtype, kind, breaks))
+        return breaks
+
+    return wrap
+
+
+def broken(fault: Fault) -> Subject:
+    """The overload's subject with the fault in it."""
+    overload: Overload = find("overload", fault.overload).info
+    return Subject("overload", fault.overload, dataclasses.replace(overload, **fault.breaks(overload)))
+
+
+def dense(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor as a kernel sees it that takes it for dense."""
+    if tensor.is_contiguous():
+        return tensor
+    strides = torch.empty(tensor.shape).stride()
+    needed = tensor.storage_offset() + tensor.numel()
+    if needed * tensor.itemsize > tensor.untyped_storage().nbytes():
+        return torch.zeros_like(tensor, memory_format=torch.contiguous_format)
+    return tensor.as_strided(tensor.shape, strides, tensor.storage_offset())
+
+
+def without_offset(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.as_strided(tensor.shape, tensor.stride(), 0)
+
+
+def wrong_if(condition: Callable[[torch.Tensor], bool]) -> Break:
+    def breaks(overload: Overload) -> dict[str, Any]:
+        def op(x: Any, *args: Any, **kwargs: Any) -> Any:
+            result = overload.op(x, *args, **kwargs)
+            return result + 1 if condition(x) else result
+
+        return {"op": op}
+
+    return breaks
