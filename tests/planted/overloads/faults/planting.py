@@ -1,4 +1,4 @@
-"""How a fault is planted in an overload, and what faults share."""
+"""Planting of faults in overloads, and what the faults share."""
 
 from __future__ import annotations
 
