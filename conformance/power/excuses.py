@@ -10,10 +10,13 @@ import contextlib
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from typing import Any
 
 import torch
 
 from conformance.checking import trees
+from conformance.checking.recorder import Recorder
+from conformance.model.verdicts import CaseId, ResultId
 from conformance.oracle import promises
 from conformance.power import kinds
 from conformance.power.campaign import Fate
@@ -21,12 +24,21 @@ from conformance.power.faults import Fault
 from conformance.properties.overloads import errors, layouts, shapes, values
 from conformance.properties.overloads._answers import Answer, answer, signs_zeros, trusts_its_callers
 from conformance.properties.overloads._callers import calls_of_callers
-from conformance.properties.overloads._changes import again, backwards, in_dimensions, mapped, with_tensor
-from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, OUT
+from conformance.properties.overloads._changes import (
+    again,
+    arguments,
+    backwards,
+    in_dimensions,
+    mapped,
+    with_tensor,
+)
+from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, NOT_KEPT, OUT, Laid, forms_of, hold
+from conformance.properties.overloads._layouts import LAYOUTS, expanded
 from conformance.properties.overloads._strides import promised
+from conformance.properties.overloads.options import NO_VALUES
 from conformance.samples.calls import calls_of
 from conformance.samples.kernels import base_name
-from conformance.samples.operators import bits, dtype_name
+from conformance.samples.operators import bits, dtype_name, dtype_of
 from conformance.subjects import overloads
 from conformance.subjects.databases import Subject, find
 from conformance.target import file as target_file
@@ -46,6 +58,18 @@ OF_LAYOUTS = frozenset({"strides-ignored", "expanded-ignored", "grad-strided", "
 #: Kinds that give a kernel other values for an argument.
 OF_ARGUMENTS = OF_LAYOUTS | {
     *("offset-ignored", "offset-in-channels-last-ignored", "offset-in-other-rank-ignored"),
+}
+#: The layouts that show a kind of fault of an argument, by the words of messages.
+_LAYOUTS_OF: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(
+        ("strides-ignored", "grad-strided"),
+        ("gaps", "gaps and an offset", "transposed memory at an offset", "channels_last at an offset"),
+    ),
+    "offset-and-strides-ignored": (
+        *("gaps and an offset", "transposed memory at an offset", "channels_last at an offset"),
+    ),
+    "offset-in-channels-last-ignored": ("channels_last at an offset",),
+    "expanded-ignored": ("expanded",),
 }
 #: Operators that torch documents by a formula which their first two tensors may change places in.
 _SYMMETRIC = re.compile(
@@ -81,8 +105,14 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
     subject = subject_of(fault.place)
     if subject is not None and fault.kind in kinds.OF_REFUSALS and not _is_refused_ever(subject, fault.place):
         return "the CPU refuses no wrong call that the suite can make, and no document asks a device to"
+    if subject is not None and fault.dtype is not None and _is_beyond_the_cpu(subject, fault.dtype):
+        return "the CPU takes no call in that dtype, and no document asks a device to"
     if fault.kind == "result-strides" and subject is not None and not _promises_strides(fault, subject):
         return "no Meta kernel agrees with the CPU on the strides in any call that the suite can make"
+    if subject is not None and fault.kind == "option-ignored" and _changes_no_value(fault, subject):
+        return "torch documents that the option changes no value"
+    if subject is not None and fault.kind in _LAYOUTS_OF and not _is_kept_by_the_cpu(fault, subject):
+        return "torch's own kernel gives other results for such a layout of that argument in every call"
     if fate != Fate.ASLEEP.value:
         return None
     need = kinds.NEEDS.get(fault.kind)
@@ -90,7 +120,7 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return f"the kind needs a place that is called and {need.replace('-', ' ')}"
     if subject is None:
         return None
-    if fault.kind == "empty-input" and torch.Tag.pointwise in subject.info.op.tags:
+    if fault.kind == "empty-input" and subject.info.pointwise:
         return "the result of nothing has no elements"
     if fault.kind == "rank" and not _takes(subject, fault.dtype, functools.partial(_in_rank, fault.value)):
         return f"the CPU takes no tensor of {fault.value} dimensions in any call that the suite can make"
@@ -108,7 +138,7 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return "every tensor that the CPU takes there has one element"
     if fault.kind == "int-53-bits" and not _takes(subject, fault.dtype, functools.partial(_is_exact, fault)):
         return "the CPU returns the same for rounded integers in every call that the suite can make"
-    if fault.kind in OF_ARGUMENTS and not _takes(subject, fault.dtype, functools.partial(_matters, fault)):
+    if fault.kind in OF_ARGUMENTS and not _matters_in_any_call(fault, subject):
         return "the CPU's results do not depend on the values of that argument in any call"
     if fault.kind == "swapped-arguments" and not _takes(
         subject, fault.dtype, functools.partial(_can_be_swapped, fault)
@@ -116,7 +146,7 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return (
             "the CPU refuses or cannot tell the two tensors exchanged in every call that the suite can make"
         )
-    if fault.kind == "low-precision" and not any(map(_needs_precision, _asked(subject, fault.dtype))):
+    if fault.kind == "low-precision" and not any(map(_needs_precision, _results(fault, subject))):
         return "the CPU's results are exact in the next smaller dtype in every call that the suite can make"
     if fault.kind in OF_SEVERAL and not _takes(subject, fault.dtype, functools.partial(_several, fault)):
         return "the CPU returns one element there in every call that the suite can make"
@@ -128,7 +158,7 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         _returns_argument(one) for one in _asked(subject, fault.dtype)
     ):
         return "the CPU returns no argument's values for any special value in any argument"
-    if fault.kind in _VALUES and not _returns(subject, fault.dtype, fault.kind):
+    if fault.kind in _VALUES and not _returns(fault, subject):
         return "the CPU returns no such value for any special value in any argument"
     return None
 
@@ -173,6 +203,24 @@ def _in_rank(rank: int, found: Answer) -> bool:
         return False
     deeper = in_dimensions(found, rank)
     return deeper is not None and any(t.dim() == rank for t in deeper.sample.tensors())
+
+
+@functools.cache
+def _is_beyond_the_cpu(subject: Subject, dtype: str) -> bool:
+    """Return whether the CPU refuses every call of a subject when its tensors have another dtype."""
+    if _answers(subject, dtype):
+        return False
+    known = _answers(subject, None)
+    for found in known:
+        indices = [value for argument, value in arguments(found) if argument.name in ("index", "indices")]
+        kept = {id(tensor) for tensor in trees.tensors(indices)}
+
+        def of_dtype(tensor: torch.Tensor, old: torch.dtype = found.dtype, kept: Set[int] = kept) -> Any:
+            return tensor.to(dtype_of(dtype)) if tensor.dtype == old and id(tensor) not in kept else tensor
+
+        if answer(subject, dtype, mapped(found.sample, of_dtype)) is not None:
+            return False
+    return bool(known)
 
 
 def _promises_strides(fault: Fault, subject: Subject) -> bool:
@@ -237,14 +285,18 @@ def _place_of(found: Answer, tensor: torch.Tensor) -> int:
 
 def _differ(one: Answer, other: Answer) -> bool:
     pairs = zip(trees.tensors(one.plain), trees.tensors(other.plain), strict=False)
-    return any(a.shape != b.shape or bits(a) != bits(b) for a, b in pairs)
+    return any(a.shape != b.shape or bits(a.contiguous()) != bits(b.contiguous()) for a, b in pairs)
 
 
-def _matters(fault: Fault, found: Answer) -> bool:
-    """Return whether other values of the argument give other results; True if none can be tried."""
-    there = _argument(fault, found)
-    if there is None:
-        return True
+def _matters_in_any_call(fault: Fault, subject: Subject) -> bool:
+    """Return whether the values of an argument matter in any call that has it, or no call has it."""
+    known = _answers(subject, fault.dtype)
+    having = [(found, there) for found in known if (there := _argument(fault, found)) is not None]
+    return any(_matters(found, there) for found, there in having) or (bool(known) and not having)
+
+
+def _matters(found: Answer, there: torch.Tensor) -> bool:
+    """Return whether other values of an argument give other results; True if none can be tried."""
     counts = not (there.is_floating_point() or there.is_complex())
     if counts and trusts_its_callers(found.subject):
         return True  # other indices could be undefined
@@ -279,12 +331,9 @@ def _can_be_swapped(fault: Fault, found: Answer) -> bool:
     return again(found, found.sample.replace(input=given[0], args=tuple(given[1:]))) is not None
 
 
-def _needs_precision(found: Answer) -> bool:
-    for tensor in trees.tensors(found.plain):
-        less = kinds.SMALLER.get(str(tensor.dtype).removeprefix("torch."))
-        if less is not None and bits(tensor.to(getattr(torch, less)).to(tensor.dtype)) != bits(tensor):
-            return True
-    return False
+def _needs_precision(result: torch.Tensor) -> bool:
+    less = kinds.SMALLER.get(str(result.dtype).removeprefix("torch."))
+    return less is not None and bits(result.to(getattr(torch, less)).to(result.dtype)) != bits(result)
 
 
 def _of_nothing(fault: Fault, found: Answer) -> bool:
@@ -339,14 +388,53 @@ def _returns_argument(found: Answer) -> bool:
     )
 
 
-@functools.cache
-def _is_refused_ever(subject: Subject, place: str) -> bool:
+def _form_of(subject: Subject, place: str) -> str:
     overload: overloads.Overload = subject.info
     forms = {str(overload.in_place): IN_PLACE, str(overload.out): OUT}
-    form = forms.get(
-        place.replace("::", ".") if "." in place else place.replace("::", ".") + ".default", FUNCTION
-    )
+    name = place.replace("::", ".")
+    return forms.get(name if "." in place else f"{name}.default", FUNCTION)
+
+
+@functools.cache
+def _is_refused_ever(subject: Subject, place: str) -> bool:
+    form = _form_of(subject, place)
     return any(errors.is_refused_ever(found, form) for found in _answers(subject, None))
+
+
+def _changes_no_value(fault: Fault, subject: Subject) -> bool:
+    name = subject.info.op._schema.arguments[fault.position].name
+    if name in ("check_errors", "unsafe", "non_blocking"):
+        return False  # they decide about errors and waits
+    return name in NO_VALUES or f"{base_name(subject.name)}.{name}" in NO_VALUES
+
+
+def _is_kept_by_the_cpu(fault: Fault, subject: Subject) -> bool:
+    """Return whether the CPU itself gives its results for an argument in such a layout, in any call; True if
+    no call has the argument.
+    """
+    if subject.info.random:
+        return True  # other layouts may draw in another order
+    target = target_file.load("cpu").target("eager")
+    form = _form_of(subject, fault.place)
+    tried = False
+    for found in _answers(subject, fault.dtype):
+        there = _argument(fault, found)
+        safe = layouts.safe_on_the_cpu(subject, dtype_name(found.dtype))
+        if there is None or not safe or form not in forms_of(target, found):
+            continue
+        place = _place_of(found, there)
+        for word in _LAYOUTS_OF[fault.kind]:
+            layout = LAYOUTS.get(word, expanded)
+            laid = layouts.rows_alike(found, place) if layout is expanded else found
+            if laid is None or layout(there) is None:
+                continue
+            tried = True
+            case = CaseId("overload-layouts", subject.name)
+            recorder = Recorder(ResultId(case, dtype_name(found.dtype)), seed=0)
+            taken = hold(target, recorder, laid, form, Laid(layout, word, place))
+            if taken and not any(NOT_KEPT in note for note in recorder.result().notes):
+                return True
+    return not tried
 
 
 def _of_scalars(found: Answer) -> bool:
@@ -358,13 +446,15 @@ def _of_scalars(found: Answer) -> bool:
     )
 
 
-def _returns(subject: Subject, dtype: str | None, kind: str) -> bool:
-    return any(_VALUES[kind](tensor) for tensor in _results(subject, dtype) if tensor.numel())
+def _returns(fault: Fault, subject: Subject) -> bool:
+    return any(_VALUES[fault.kind](tensor) for tensor in _results(fault, subject) if tensor.numel())
 
 
-def _results(subject: Subject, dtype: str | None) -> Iterator[torch.Tensor]:
-    for one in _asked(subject, dtype):
-        yield from trees.tensors(one.plain)
+def _results(fault: Fault, subject: Subject) -> Iterator[torch.Tensor]:
+    """Yield the result that the fault makes wrong, of every call."""
+    for one in _asked(subject, fault.dtype):
+        results = trees.tensors(one.plain)
+        yield from results[fault.position : fault.position + 1] or results
 
 
 def _asked(subject: Subject, dtype: str | None) -> Iterator[Answer]:

@@ -293,6 +293,14 @@ def _bicubic(*, into: bool) -> Build:
     return build
 
 
+def _running(make: Maker) -> list[list[Any]]:
+    calls = []
+    for dim, shape in ((1, (4, 6)), (0, (5, 3)), (1, (2, 3, 2, 2))):
+        x = make.distinct(*shape)
+        calls.append([x, torch.zeros_like(x), torch.zeros(shape, dtype=torch.int64), dim])
+    return calls
+
+
 def _masked_softmax(*, into: bool) -> Build:
     def build(make: Maker) -> list[list[Any]]:
         x, mask = make.values(3, 5), torch.zeros(3, 5, dtype=torch.bool)
@@ -524,6 +532,8 @@ BUILT: Mapping[str, Built] = {
     "gru.data": Built("addmm", _recurrent(3), frozenset({0}), draws=False),
     "lstm.data": Built("addmm", _recurrent(4, cells=True), frozenset({0}), draws=False),
     "native_channel_shuffle": Built("nn.functional.channel_shuffle", lambda m: [[m.values(1, 6, 2, 2), 3]]),
+    "_cummax_helper": Built("cummax", _running),
+    "_cummin_helper": Built("cummin", _running),
     "_stack": Built("stack", lambda m: [[[m.values(3, 2), m.values(3, 2)], 0], [[m.values(3, 2)] * 2, -1]]),
     "glu_jvp": Built(
         "nn.functional.glu",

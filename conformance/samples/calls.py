@@ -206,11 +206,7 @@ def sources(subject: Subject, dtype: str, count: int) -> Iterator[tuple[Subject,
 
 def _in_rows(subject: Subject, dtype: str, ordered: list[Sample]) -> Iterator[Sample]:
     """Yield a pointwise call in two dimensions if operators make none: many layouts need them."""
-    if (
-        torch.Tag.pointwise not in find(subject.kind, subject.name).info.op.tags
-        or not ordered
-        or ordered[0].input is None
-    ):
+    if not find(subject.kind, subject.name).info.pointwise or not ordered or ordered[0].input is None:
         return
     best = ordered[0]
     largest = max(best.tensors(), key=lambda t: t.numel())

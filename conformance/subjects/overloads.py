@@ -19,6 +19,16 @@ import torch
 
 _FILE = Path(__file__).parent / "overloads.json"
 
+#: Overloads that compute each element of one of each argument, by the formulas of torch's documentation, and
+#: that torch does not tag so.
+_POINTWISE = frozenset(
+    {
+        *("elu_backward", "hardshrink_backward", "hardsigmoid_backward", "hardswish_backward"),
+        *("hardtanh_backward", "leaky_relu_backward", "mish_backward", "softplus_backward"),
+        "softshrink_backward",
+    }
+)
+
 #: Arguments of a factory that its form with ``out=`` takes from there.
 TAKEN_FROM_OUT = ("dtype", "layout", "device", "pin_memory", "memory_format")
 
@@ -30,7 +40,8 @@ class Overload:
     ``op`` is the function, or the only form that there is; ``in_place`` and ``out`` take the same arguments,
     the latter with ``outs`` besides. ``operators`` are names of torch's database whose samples call it in one
     of ``dtypes``, in a backward pass if ``backward`` is true; ``random``: it draws random numbers. ``idle``
-    holds by property the dtypes in which it finds nothing to check on the CPU.
+    holds by property the dtypes in which it finds nothing to check on the CPU. ``pointwise``: each element of
+    the result is computed of one element of each argument.
     """
 
     op: Any
@@ -42,6 +53,7 @@ class Overload:
     backward: bool
     random: bool
     idle: Mapping[str, Sequence[str]]
+    pointwise: bool = False
 
 
 def name_of(op: Any) -> str:
@@ -138,5 +150,6 @@ def table() -> dict[str, Overload]:
                 row["backward"],
                 torch.Tag.nondeterministic_seeded in op.tags and row.get("draws", True),
                 row.get("idle", {}),
+                torch.Tag.pointwise in op.tags or name in _POINTWISE,
             )
     return found

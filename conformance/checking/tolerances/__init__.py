@@ -23,6 +23,7 @@ The bound of an element with expected value ``e`` is
     1, or the square root of the number of input elements if rounding errors accumulate. A dtype of less
     than 24 bits has 8 at most, since sums are kept in float32, and beside it the growth of float32: without
     a limit the bound of 65,536 elements in bfloat16 would be above any value.
+    Nothing is computed in float8: its results are those of float16, with one unit more for their rounding.
 ``k``
     A small constant of the operator's class: how many roundings of intermediate values a reasonable
     implementation makes. A backward pass doubles it.
@@ -91,13 +92,12 @@ class Rule:
         """
         if not (result.is_floating_point or result.is_complex) or self.exact:
             return Tolerance(0.0, 0.0)
-        unit = unit_of(result)
+        unit = _unit_of_arithmetic(result)
         if computed is not None and (computed.is_floating_point or computed.is_complex):
-            unit = max(unit, unit_of(computed))
+            unit = max(unit, _unit_of_arithmetic(computed))
         single = unit_of(torch.float32)
-        rounded = precision == "tf32" and self.matrix and unit == single
         growth = math.sqrt(max(1, elements)) if self.growth == "sqrt" else 1.0
-        if rounded:
+        if precision == "tf32" and self.matrix and unit == single:
             unit = TF32_UNIT * growth
         elif unit > single:
             unit = unit * min(growth, _LOW_GROWTH) + single * growth
@@ -106,6 +106,8 @@ class Rule:
         info = torch.finfo(result)
         floor = float(info.tiny) if precision == "flush-denormals" else float(info.tiny) * float(info.eps)
         relative = self.k * unit
+        if result.itemsize == 1:
+            relative += unit_of(result)
         return Tolerance(relative, floor + relative * self.scale)
 
 
@@ -140,6 +142,11 @@ EXACT = Tolerance(0.0, 0.0)
 def unit_of(dtype: torch.dtype) -> float:
     """Return the distance of 1.0 to the next number of a floating or complex dtype."""
     return float(torch.finfo(dtype).eps)
+
+
+def _unit_of_arithmetic(dtype: torch.dtype) -> float:
+    """Nothing is computed in float8: results are rounded to it, once, from float16 or wider."""
+    return unit_of(torch.float16 if dtype.itemsize == 1 else dtype)
 
 
 @functools.lru_cache(maxsize=1)

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -116,7 +116,7 @@ def signs_zeros(name: str) -> bool:
 def trusts_its_callers(subject: Subject) -> bool:
     """Return whether only calls that operators make are calls of the overload: others are undefined."""
     overload: Overload = find(subject.kind, subject.name).info
-    if torch.Tag.pointwise in overload.op.tags:
+    if overload.pointwise:
         return False
     if subject.name in built.BUILT and re.match(r"_(?!histogramdd)[^_]|.*(\.data|_jvp)$", subject.name):
         return True
@@ -161,12 +161,12 @@ class Answer:
     def rule(self) -> Rule:
         """The tolerance class, that of the operator that calls the overload.
 
-        What torch tags as pointwise adds nothing up: errors do not grow with the number of elements.
+        What is pointwise adds nothing up: errors do not grow with the number of elements.
         """
         direction = "backward" if self.subject.info.backward else "forward"
         name = base_name(self.subject.name)
         found = rule(_RULES.get(name, self.subject.info.operators[0]), self.dtype, direction)
-        if torch.Tag.pointwise in self.overload.op.tags:
+        if self.overload.pointwise:
             return dataclasses.replace(found, growth="none", local=True)
         return found
 
@@ -297,6 +297,16 @@ def answers(
         recorder.idle(f"no call of the overload in {dtype} has only dtypes that the target declares")
 
 
+def answers_of(
+    target: Target, subject: Subject, dtype: str, table: Mapping[str, built.Built]
+) -> Iterator[Answer]:
+    """Yield the answers to the calls of a table that the CPU takes, if the target declares their dtypes."""
+    for sample in built.samples(subject.name, dtype, table):
+        found = answer(subject, dtype, sample)
+        if found is not None and _is_declared(target, found):
+            yield found
+
+
 def _is_declared(target: Target, found: Answer) -> bool:
     """Return whether the target declares every dtype that the call names, takes or returns."""
     leaves = [*trees.leaves(found.sample.arguments), *trees.leaves(found.plain)]
@@ -408,6 +418,8 @@ def _values(
     place = tensors.index(number)
     precise = trees.tensors(expected.precise)[place] if expected.ok else base
     spread = expected.spread[place] if expected.ok else None
+    if spread is None and not applied.local and precise.numel():
+        spread = precise.abs().to(torch.float64).mean()  # what cancels has the errors of its parts
     peer = not expected.raised_precision
     bound = tolerance_for(target, applied, base.dtype, expected.computed, expected.elements, peer=peer)
     trial, twin = recorder.trial(), recorder.trial()

@@ -34,6 +34,9 @@ from conformance.samples.operators import Sample
 from conformance.subjects.overloads import TAKEN_FROM_OUT, Overload
 from conformance.target.target import Target
 
+#: How a note begins about a statement that the CPU itself does not keep to.
+NOT_KEPT = "the CPU does not keep to this itself"
+
 FUNCTION, IN_PLACE, OUT = "function", "in-place form", "form with out="
 
 
@@ -129,7 +132,7 @@ def held(
         statement(target.on_cpu(), twin, torchs_own(found.subject))
         if twin.failed:
             recorder.idle("the CPU does not keep to it itself")
-            recorder.note(f"the CPU does not keep to this itself: {twin.first_failure[:200]}")
+            recorder.note(f"{NOT_KEPT}: {twin.first_failure[:200]}")
             independent = trial.only(_INDEPENDENT - twin.kinds)
             if independent.failed and twin.kinds.isdisjoint(_ENDED) and found.reproducible:
                 recorder.absorb(independent)
@@ -250,7 +253,8 @@ class _Attempt:
         for one, part in zip(schema.returns, parts, strict=False):
             if one.alias_info is None or not one.alias_info.is_write or not isinstance(part, torch.Tensor):
                 continue
-            for argument, value in zip(schema.arguments, values, strict=False):
+            for position, argument in enumerate(schema.arguments):
+                value = values[position] if position < len(values) else given.kwargs.get(argument.name)
                 info = argument.alias_info
                 if info is not None and info.after_set == one.alias_info.after_set:
                     self._fact(part is value, Kind.ALIASING, "returns another tensor than it wrote")

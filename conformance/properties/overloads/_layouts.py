@@ -9,8 +9,11 @@ import torch
 
 from conformance.samples.operators import bits
 
-#: The value of elements around a tensor.
+#: The value of elements around a tensor that counts, or is an index.
 _CANARY = 3
+#: Those of others, of some layouts above and of some below what tensors hold, so that what is read beside a
+#: tensor shows as its largest or its smallest element.
+_ABOVE, _BELOW = 96, -96
 
 
 @dataclasses.dataclass
@@ -36,11 +39,13 @@ class Placed:
 Layout = Callable[[torch.Tensor], Placed | None]
 
 
-def _filled(shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
+def _filled(shape: tuple[int, ...], like: torch.Tensor, extreme: int) -> torch.Tensor:
     """Return memory full of the canary, of zeros if the tensor is all ones: ``torch.all`` of both is the same
     otherwise.
     """
-    canary = 0 if bool((like == 1).all()) else _CANARY
+    canary = extreme if like.is_floating_point() or like.is_complex() else _CANARY
+    if bool((like == 1).all()):
+        canary = 0
     return torch.empty(shape, dtype=like.dtype, device=like.device).fill_(canary)
 
 
@@ -48,7 +53,7 @@ def with_gaps(tensor: torch.Tensor) -> Placed | None:
     """Every second element of the memory belongs to something else."""
     if tensor.dim() == 0 or tensor.numel() < 2:
         return None
-    base = _filled((*tensor.shape, 2), tensor)
+    base = _filled((*tensor.shape, 2), tensor, _ABOVE)
     return _put(base[..., 0], base, tensor)
 
 
@@ -56,7 +61,7 @@ def at_offset(tensor: torch.Tensor) -> Placed | None:
     """The second of three in memory of one more dimension."""
     if tensor.numel() == 0:
         return None
-    base = _filled((3, *tensor.shape), tensor)
+    base = _filled((3, *tensor.shape), tensor, _BELOW)
     return _put(base[1], base, tensor)
 
 
@@ -64,7 +69,7 @@ def with_gaps_at_offset(tensor: torch.Tensor) -> Placed | None:
     """The odd elements of the memory."""
     if tensor.dim() == 0 or tensor.numel() < 2:
         return None
-    base = _filled((*tensor.shape, 2), tensor)
+    base = _filled((*tensor.shape, 2), tensor, _BELOW)
     return _put(base[..., 1], base, tensor)
 
 
@@ -73,7 +78,7 @@ def transposed_at_offset(tensor: torch.Tensor) -> Placed | None:
     if tensor.dim() < 2 or tensor.numel() < 2:
         return None
     order = tuple(reversed(range(tensor.dim())))
-    base = _filled((2, *(tensor.shape[i] for i in order)), tensor)
+    base = _filled((2, *(tensor.shape[i] for i in order)), tensor, _ABOVE)
     return _put(base[1].permute(order), base, tensor)
 
 
@@ -82,7 +87,7 @@ def channels_last_at_offset(tensor: torch.Tensor) -> Placed | None:
     if tensor.dim() not in (4, 5) or tensor.numel() < 2:
         return None
     spatial = tensor.shape[2:]
-    base = _filled((2, tensor.shape[0], *spatial, tensor.shape[1]), tensor)
+    base = _filled((2, tensor.shape[0], *spatial, tensor.shape[1]), tensor, _BELOW)
     return _put(base[1].movedim(-1, 1), base, tensor)
 
 
@@ -101,7 +106,7 @@ def expanded(tensor: torch.Tensor) -> Placed | None:
     several = [dimension for dimension, size in enumerate(tensor.shape) if size > 1]
     if not several or tensor.numel() == 0:
         return None
-    base = _filled(tuple(tensor.shape), tensor)
+    base = _filled(tuple(tensor.shape), tensor, _ABOVE)
     first = base.narrow(several[0], 0, 1)
     with torch.no_grad():
         first.copy_(tensor.narrow(several[0], 0, 1))

@@ -15,7 +15,7 @@ from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import copy_in, failed_call, run
-from conformance.properties.overloads._answers import Answer, agree, answer, answers, dtypes
+from conformance.properties.overloads._answers import Answer, agree, answer, answers, answers_of, dtypes
 from conformance.properties.overloads._forms import (
     FUNCTION,
     OUT,
@@ -26,7 +26,6 @@ from conformance.properties.overloads._forms import (
     with_outs,
 )
 from conformance.properties.overloads._strides import hold_strides
-from conformance.samples import built
 from conformance.samples.neutral import NEUTRAL
 from conformance.samples.operators import dtype_name
 from conformance.subjects.databases import Subject
@@ -64,10 +63,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         for wrapped in _negative(found):
             for form in forms_of(target, wrapped):
                 hold(target, recorder, wrapped, form)
-    for sample in built.samples(subject.name, recorder.id.dtype, NEUTRAL):
-        unchanged = answer(subject, recorder.id.dtype, sample)
-        if unchanged is not None:
-            hold(target, recorder, unchanged, FUNCTION)
+    for unchanged in answers_of(target, subject, recorder.id.dtype, NEUTRAL):
+        hold(target, recorder, unchanged, FUNCTION)
 
 
 def _resized(target: Target, recorder: Recorder, overload: Overload, found: Answer) -> None:

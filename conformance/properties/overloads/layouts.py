@@ -113,7 +113,7 @@ def _fitting(layout: Layout, tensors: Sequence[torch.Tensor]) -> list[int]:
 
 def _with_one_row_expanded(target: Target, recorder: Recorder, found: Answer, tried: Tried) -> None:
     for place in range(min(len(found.sample.tensors()), _TENSORS)):
-        repeated = _rows_alike(found, place)
+        repeated = rows_alike(found, place)
         if repeated is None:
             continue
         for form in forms_of(target, repeated):
@@ -163,8 +163,8 @@ def _in_four_dimensions(target: Target, recorder: Recorder, found: Answer, tried
                 tried.add((form, _CHANNELS_LAST, place))
 
 
-def _rows_alike(found: Answer, place: int) -> Answer | None:
-    """The same call with all rows of one tensor equal to its first; None if the CPU raises for it."""
+def rows_alike(found: Answer, place: int) -> Answer | None:
+    """Return the same call with all rows of one tensor equal to its first; None if the CPU raises for it."""
     if found.rule.name == "factorisation":  # equal rows make a matrix singular; equal matrices do not
         batched = None if trusts_its_callers(found.subject) else in_dimensions(found, 3)
         if batched is None or batched.sample.tensors()[place].dim() < 3:

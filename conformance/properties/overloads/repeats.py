@@ -50,7 +50,7 @@ _FRESH = 20
 #: Calls that are looked at for one that is small enough.
 _TRIED = 6
 #: Calls with larger tensors are not repeated so often.
-_LARGEST = 1024
+_LARGEST = 4096
 #: Calls of each of two threads that call at the same time: with the others a function is called 350 times.
 _OF_A_THREAD = 50
 #: Seconds that a thread waits for the others to start.

@@ -14,7 +14,14 @@ from conformance.checking import trees
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.properties.operators._enlarged import Way, ways
-from conformance.properties.overloads._answers import Answer, answer, answers, dtypes, trusts_its_callers
+from conformance.properties.overloads._answers import (
+    Answer,
+    answer,
+    answers,
+    answers_of,
+    dtypes,
+    trusts_its_callers,
+)
 from conformance.properties.overloads._callers import SLOW, calls_of_callers
 from conformance.properties.overloads._changes import (
     again,
@@ -30,6 +37,7 @@ from conformance.properties.overloads._products import long_products
 from conformance.properties.overloads._strides import hold_strides
 from conformance.properties.overloads.layouts import safe_on_the_cpu
 from conformance.samples.kernels import base_name
+from conformance.samples.large import LARGE
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
@@ -85,12 +93,15 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         changes = _changes(target, subject, recorder)
     strided = False
     for changed in changes:
-        large = trees.numel(changed.sample.arguments) >= _LARGEST
+        large = trees.numel(changed.plain) >= _LARGEST
         for form in (FUNCTION,) if large else forms_of(target, changed):
             hold(target, recorder, changed, form)
-        if not strided and not large and any(t.dim() > 1 for t in trees.tensors(changed.plain)):
+        if not strided and any(t.dim() > 1 for t in trees.tensors(changed.plain)):
             strided = True
             hold_strides(target, recorder, changed)
+    for found in answers_of(target, subject, recorder.id.dtype, LARGE):
+        for form in forms_of(target, found):
+            hold(target, recorder, found, form)
     if not trusts_its_callers(subject):
         _covered(target, subject, recorder)
     recorder.idle("the CPU takes the calls in no other shape")
@@ -151,7 +162,7 @@ def _has_the_largest(target: Target, subject: Subject, dtype: str) -> bool:
 
 def _in_numbers(found: Answer) -> Iterator[Answer]:
     """Yield the answers to calls with other numbers for sizes that arguments name, as of steps and rows."""
-    if torch.Tag.pointwise in found.overload.op.tags:
+    if found.overload.pointwise:
         return  # its numbers are no sizes: those of polygamma are orders
     for argument, value in arguments(found):
         if str(argument.type) not in ("int", "Optional[int]") or argument.name not in _NUMBERS:

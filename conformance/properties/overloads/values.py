@@ -116,7 +116,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 def with_special_values(target: Target, found: Answer) -> Iterator[Answer]:
     """Yield the answers to a call with special values in one argument after the other."""
-    pointwise = torch.Tag.pointwise in found.overload.op.tags
+    pointwise = found.overload.pointwise
     for place, tensor in enumerate(found.sample.tensors()[:_TENSORS]):
         if tensor.numel() == 0:
             continue
@@ -140,9 +140,7 @@ def with_special_values(target: Target, found: Answer) -> Iterator[Answer]:
 def _computes(found: Answer, tensor: torch.Tensor) -> bool:
     """Return whether an integer argument holds numbers to compute with, and not places."""
     name = base_name(found.subject.name)
-    if not (
-        torch.Tag.pointwise in found.overload.op.tags or moves(found.subject.name) or _COUNTS.match(name)
-    ):
+    if not (found.overload.pointwise or moves(found.subject.name) or _COUNTS.match(name)):
         return False
     if "shift" in name:
         return tensor is found.sample.tensors()[0]  # no shift by more bits than there are
@@ -186,7 +184,7 @@ def _the_same_everywhere(found: Answer, tensor: torch.Tensor) -> Iterator[Answer
     if trusts_its_callers(found.subject) or found.rule.name == "factorisation":
         return
     values = [0.0, 1.0]
-    if tensor.is_floating_point() and torch.Tag.pointwise in found.overload.op.tags:
+    if tensor.is_floating_point() and found.overload.pointwise:
         values += [math.inf] if base_name(found.subject.name) in NAN_IS_FREE else [math.inf, math.nan]
     for value in values:
         changed = again(found, with_tensor(found.sample, 0, torch.full_like(tensor, value)))

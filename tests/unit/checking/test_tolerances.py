@@ -23,3 +23,11 @@ def test_a_bound_of_low_precision_stays_below_the_values() -> None:
         assert bounds[0] < bounds[1] < bounds[2] < 0.5
     wide = [summed.tolerance(torch.float32, elements=count).relative for count in (64, 64 << 10)]
     assert wide[1] == pytest.approx(32 * wide[0])
+
+
+def test_nothing_is_computed_in_float8() -> None:
+    product = rule("torch._scaled_mm", torch.float8_e4m3fn)
+    half = product.tolerance(torch.float16, elements=1024).relative
+    rounded = product.tolerance(torch.float8_e4m3fn, elements=1024).relative
+    assert rounded == pytest.approx(half + torch.finfo(torch.float8_e4m3fn).eps)
+    assert product.tolerance(torch.float16, torch.float8_e4m3fn, elements=1024).relative == half

@@ -167,3 +167,36 @@ def test_strides_that_torch_s_own_kernel_cannot_read_are_excused() -> None:
 def test_an_argument_that_is_given_by_name_is_looked_at() -> None:
     assert reason("_fused_adagrad_", "grad-strided", position=10) is not None  # found_inf, one element
     assert reason("_fused_adagrad_", "offset-ignored", position=10) is None
+
+
+def test_what_a_device_takes_beyond_the_cpu_is_its_own() -> None:
+    for fate in (SURVIVED, ASLEEP):
+        beyond = Fault("aten::special_zeta", "leak", dtype="bfloat16")
+        assert excuses.reason(beyond, fate, {}) is not None
+        for place, dtype in (("special_zeta", "float32"), ("scatter.value", "bfloat16")):
+            assert excuses.reason(Fault(f"aten::{place}", "leak", dtype=dtype), fate, {}) is None
+
+
+def test_a_result_is_judged_by_its_own_values() -> None:
+    # A permutation holds zeros and ones, whatever the factors beside it are.
+    assert reason("lu_unpack", "nan-lost") is not None
+    assert reason("lu_unpack", "nan-lost", position=1) is None
+
+
+def test_an_option_that_torch_documents_to_change_no_value_is_excused() -> None:
+    assert reason("group_norm", "option-ignored", position=5) is not None  # cudnn_enabled
+    assert reason("group_norm", "option-ignored", position=4) is None  # eps
+    assert reason("linalg_cholesky_ex", "option-ignored", position=2) is None  # check_errors
+
+
+def test_a_layout_with_which_torch_s_own_kernel_is_wrong_is_excused() -> None:
+    for fate in (SURVIVED, ASLEEP):
+        wrong = "_native_batch_norm_legit.out"
+        assert reason(wrong, "offset-in-channels-last-ignored", fate=fate) is not None
+        assert reason(wrong, "offset-ignored", fate=fate) is None
+        assert reason("mm", "strides-ignored", fate=fate) is None
+
+
+def test_an_argument_that_some_calls_leave_out_is_judged_by_the_others() -> None:
+    assert reason("native_layer_norm_backward", "offset-ignored", position=6) is not None  # the bias
+    assert reason("native_layer_norm_backward", "offset-ignored", position=5) is None

@@ -19,6 +19,10 @@ def the_accelerator(lab: Lab) -> None:
     lab.holds("it is the device's type", runtime.current().type == lab.device.type)
     lab.holds("there is a device", runtime.count() >= 1)
     lab.holds("the current index is one of theirs", 0 <= runtime.index() < runtime.count())
+    before = runtime.index()
+    for index in (0, runtime.count() - 1, before):
+        runtime.set_index(index)  # a process that has one of them alone may keep that one
+    lab.holds("the first and the last are taken", 0 <= runtime.index() < runtime.count())
     tensor = lab.integers(3)
     lab.holds(
         "tensors go to the current device",

@@ -144,6 +144,14 @@ def memory_by_the_module(lab: Lab) -> None:
     lab.holds("a peak that was reset", counts.max_memory_allocated() == counts.memory_allocated())
     getattr(module, "empty_cache", counts.empty_cache)()
     agree("with an empty cache")
+    if hasattr(module, "memory_stats"):
+        table = dict(module.memory_stats())
+        kept = lab.integers(1 << 16)
+        runtime.synchronize()
+        lab.holds("its table follows allocations", dict(module.memory_stats()) != table)
+        lab.same("a tensor outlives the counts", kept.shape)
+        del kept
+    lab.holds("some memory is free", counts.get_memory_info()[0] > 0)
     free, total = getattr(module, "mem_get_info", counts.get_memory_info)()
     lab.holds("no more is free than there is", 0 <= free <= total and total >= counts.memory_reserved())
     lab.holds("free memory is what torch.accelerator says", total == counts.get_memory_info()[1])

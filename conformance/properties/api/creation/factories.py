@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
+from conformance.device import memory
+from conformance.model.verdicts import Kind
 
 SHAPES = ((), (0,), (5,), (2, 0, 3), (2, 3, 4))
 
@@ -23,6 +25,43 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         yield
     finally:
         torch.set_default_dtype(before)
+
+
+#: Calls of a factory, more than the longest period of an error that comes now and then.
+_CALLS = 200
+
+
+@behaviour("creation", sees=("value", "dtype", "shape"))
+def factories_many_times(lab: Lab) -> None:
+    """Factories give the same every time, for other arguments something else, and keep no memory."""
+    where: dict[str, Any] = {"device": lab.device}
+
+    def pair(factory: Any, one: tuple[Any, ...], other: tuple[Any, ...]) -> list[Callable[[], torch.Tensor]]:
+        return [lambda: factory(*one, **where), lambda: factory(*other, **where)]
+
+    made = {
+        "tril_indices": pair(torch.tril_indices, (91, 92), (92, 91)),
+        "triu_indices": pair(torch.triu_indices, (92, 91), (91, 92)),
+        "kaiser_window": pair(torch.kaiser_window, (300, True, 9.0), (300, True, 5.0)),
+        "kaiser_window of the usual shape": pair(torch.kaiser_window, (300,), (301,)),
+        "kaiser_window with a choice": pair(torch.kaiser_window, (300, True), (300, False)),
+        "eye": pair(torch.eye, (60, 70), (70, 60)),
+        "linspace": pair(torch.linspace, (0, 1, 300), (1, 0, 300)),
+        "arange": pair(torch.arange, (0, 300), (1, 301)),
+    }
+    for name, calls in made.items():
+        first = [lab.same(f"{name}, {number}", call()) for number, call in enumerate(calls)]
+        with _memory_kept(lab, name):
+            good = all(torch.equal(calls[call % 2](), first[call % 2]) for call in range(_CALLS))
+        lab.holds(f"{name} is the same every time", good, kind=Kind.VALUE)
+
+
+@contextlib.contextmanager
+def _memory_kept(lab: Lab, name: str) -> Iterator[None]:
+    allocated = memory.allocated(lab.target) if lab.on_target else None
+    before = 0 if allocated is None else allocated()
+    yield
+    lab.holds(f"{name} keeps no memory", allocated is None or allocated() - before < _CALLS)
 
 
 @behaviour("creation", dtypes=ALL, level="bringup", sees=("value", "dtype", "shape"))
