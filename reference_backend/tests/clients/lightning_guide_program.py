@@ -400,4 +400,4 @@ def residual_network() -> None:
 
 if __name__ == "__main__":
     PROGRAMS[sys.argv[1]]()
-    print(sys.argv[1], "done")
+    print(f"{sys.argv[1]} done\n", end="", flush=True)  # one write: ranks share the pipe
