@@ -1,6 +1,7 @@
 """Large calls of overloads whose small ones cannot be enlarged: sizes go together, or places must differ.
 
-Each has a result of more than 65,536 elements, or of fewer if the overload is slow.
+Each has a result of more than 65,536 elements, of fewer if the overload is slow, or of a number that is no
+multiple of 16.
 """
 
 from __future__ import annotations

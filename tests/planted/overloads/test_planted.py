@@ -16,6 +16,7 @@ from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
 from conformance.properties.overloads import _answers, _forms, _memory
 from conformance.properties.registry import find, properties
 from conformance.samples import built
+from conformance.samples.large import LARGE
 from conformance.samples.neutral import NEUTRAL
 from conformance.samples.operators import Sample
 from conformance.subjects import databases
@@ -79,6 +80,18 @@ def test_neutral_calls_return_the_values_of_an_argument() -> None:
             first = trees.tensors(found.plain)[0]
             assert any(torch.equal(first, given) for given in sample.tensors()), name
         assert built.samples(name, "float32", NEUTRAL), name
+
+
+def test_large_calls_are_taken_in_some_dtype() -> None:
+    for name in LARGE:
+        subject = databases.find("overload", name)
+        found = [
+            _answers.answer(subject, dtype, sample)
+            for dtype in subject.info.dtypes[-3:]
+            for sample in built.samples(name, dtype, LARGE)
+        ]
+        sizes = [t.numel() for one in found if one is not None for t in trees.tensors(one.plain)]
+        assert max(sizes, default=0) > 16, name
 
 
 def test_memory_that_calls_keep_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
