@@ -74,7 +74,7 @@ _LAYOUTS_OF: Mapping[str, Sequence[str]] = {
 #: Operators that torch documents by a formula which their first two tensors may change places in.
 _SYMMETRIC = re.compile(
     r"(add|mul|multiply|eq|ne|not_equal|maximum|minimum|fmax|fmin|gcd|lcm|hypot|logaddexp2?|logical_(and|or|xor)"
-    r"|bitwise_(and|or|xor)|mse_loss|smooth_l1_loss|huber_loss|dot|equal)$"
+    r"|bitwise_(and|or|xor)|mse_loss|smooth_l1_loss|huber_loss|dot|equal|clamp_(max|min))$"
 )
 #: The same of the two tensors behind the first one, which the form in place writes.
 _SYMMETRIC_BEHIND = re.compile("addcmul$")

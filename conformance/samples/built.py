@@ -324,18 +324,6 @@ _UNIQUE = "unique"
 _INTEGERS = "bitwise_left_shift"
 
 
-def _batch_norm_into(make: Maker, *shape: int, updates: bool = False) -> list[Any]:
-    channels = shape[1]
-    statistics = [make.values(channels), make.positive(channels)]
-    outs: dict[str, Any] = {"out": torch.ones(shape, dtype=make.dtype)}
-    outs.update((name, torch.ones(channels, dtype=make.dtype)) for name in ("save_mean", "save_invstd"))
-    call: list[Any] = [make.values(*shape), make.values(channels), make.values(channels), *statistics]
-    if updates:
-        outs["reserve"] = torch.zeros(0, dtype=torch.uint8)
-        return [*call, 0.1, 1e-5, outs]
-    return [*call, True, 0.1, 1e-5, outs]
-
-
 #: The calls, by the overload's name.
 BUILT: Mapping[str, Built] = {
     "topk": Built("topk", lambda m: [[m.distinct(5, 7), 3], [m.distinct(5, 7), 2, 0, False, True]]),
@@ -557,14 +545,8 @@ BUILT: Mapping[str, Built] = {
     "geqrf": Built("geqrf", lambda m: [[m.values(4, 3)], [m.values(2, 3, 3)]]),
     "linalg_eig": Built("linalg.eig", lambda m: [[m.matrix(4, 4)], [m.matrix(2, 3, 3)]]),
     "_linalg_eigvals": Built("linalg.eigvals", lambda m: [[m.matrix(4, 4)], [m.matrix(2, 3, 3)]]),
+    "linalg_eigvals": Built("linalg.eigvals", lambda m: [[m.matrix(4, 4)], [m.matrix(2, 3, 3)]]),
     "linalg_ldl_factor_ex": Built("linalg.ldl_factor_ex", lambda m: [[m.matrix(4, 4)], [m.matrix(2, 3, 3)]]),
-    "_native_batch_norm_legit.out": Built(
-        "nn.functional.batch_norm", lambda m: [_batch_norm_into(m, 4, 3, 5), _batch_norm_into(m, 9, 17, 4, 3)]
-    ),
-    "_batch_norm_with_update.out": Built(
-        "nn.functional.batch_norm",
-        lambda m: [_batch_norm_into(m, *shape, updates=True) for shape in ((4, 3, 5), (9, 17, 4, 3))],
-    ),
     "normal.float_Tensor": Built("normal", lambda m: [[1.0, m.positive(4, 9)]]),
     "poisson": Built("normal", lambda m: [[m.positive(4, 9) * 64]]),
     "binomial": Built(

@@ -15,6 +15,7 @@ from conformance.samples.built import Maker
 from conformance.samples.cache import SubjectCache
 from conformance.samples.copies import Copier, to_host
 from conformance.samples.operators import LARGE, Sample, SampleSet, dtype_name, dtype_of, evenly, samples_of
+from conformance.samples.telling import TELLING
 from conformance.subjects.databases import Subject, find
 from conformance.subjects.overloads import function_of, name_of
 
@@ -154,7 +155,8 @@ def _calls(subject: Subject, dtype: str) -> list[Sample]:
                     found[form] = sample
                     taken += 1
     ordered = sorted(found.values(), key=_worth, reverse=True)
-    ordered = [*_in_rows(subject, dtype, ordered), *ordered][:_CALLS]
+    telling = built.samples(subject.name, dtype, TELLING)
+    ordered = [*telling, *_in_rows(subject, dtype, ordered), *ordered][:_CALLS]
     return [sample.replace(index=index) for index, sample in enumerate(ordered)]
 
 

@@ -192,6 +192,7 @@ LARGE: Mapping[str, Built] = {
     "_linalg_solve_ex": Built("linalg.solve", lambda m: [[m.matrix(24, 24), m.values(24, 2750)]]),
     "_linalg_eigh": _like_built("_linalg_eigh", _matrices(22_000)),
     "_linalg_eigvals": _like_built("_linalg_eigvals", _matrices(400)),
+    "linalg_eigvals": _like_built("linalg_eigvals", _matrices(400)),
     "_linalg_slogdet": Built("linalg.slogdet", _matrices(4200, 2)),
     "fractional_max_pool2d": Built(f"{_FRACTIONAL}2d", _fractional(2)),
     "fractional_max_pool3d": Built(f"{_FRACTIONAL}3d", _fractional(3)),

@@ -63,7 +63,10 @@ def name_of(op: Any) -> str:
 
 
 def function_of(op: Any) -> Any:
-    """Return the form of an overload that writes no argument; the overload itself if there is none."""
+    """Return the form of an overload that writes none of its results; the overload itself if there is none.
+
+    The function may write another argument than the first, as batch_norm its running statistics.
+    """
     schema = op._schema
     if not any(_is_written(argument) for argument in schema.arguments):
         return op
@@ -72,7 +75,8 @@ def function_of(op: Any) -> Any:
     if bare.endswith("__"):
         names = [bare, bare.replace("__i", "__", 1)]
     for candidate in _overloads(names):
-        if any(_is_written(argument) for argument in candidate._schema.arguments):
+        arguments = candidate._schema.arguments
+        if (arguments and _is_written(arguments[0])) or out_names(candidate):
             continue
         if op in (in_place_of(candidate), out_of(candidate)):
             return candidate
@@ -96,15 +100,20 @@ def in_place_of(op: Any) -> Any:
 def out_of(op: Any) -> Any:
     """Return the overload that takes the same arguments and tensors for the results; None if none does."""
     bare = str(op._schema.name).partition("::")[2]
-    wanted = _without_memory(op._schema.arguments)
+    wanted = op._schema.arguments
+    nearest = None
     for candidate in _overloads([bare, bare + "_out"]):
         arguments = candidate._schema.arguments
         outs = [argument for argument in arguments if argument.kwarg_only and _is_written(argument)]
         rest = [argument for argument in arguments if argument not in outs]
-        tensors = all(str(argument.type) == "Tensor" for argument in outs)
-        if outs and tensors and len(outs) == len(op._schema.returns) and _without_memory(rest) == wanted:
+        if not outs or any(str(argument.type) != "Tensor" for argument in outs):
+            continue
+        if len(outs) != len(op._schema.returns) or _without_memory(rest) != _without_memory(wanted):
+            continue
+        if _signature(rest) == _signature(wanted):
             return candidate
-    return None
+        nearest = nearest or candidate
+    return nearest
 
 
 def out_names(op: Any) -> list[str]:

@@ -140,6 +140,11 @@ class Answer:
         return torchs_own(self.subject)
 
     @property
+    def returned(self) -> Any:
+        """The results of the call, without the arguments that it wrote besides."""
+        return self.plain[0] if hidden_writes(self.overload.op) else self.plain
+
+    @property
     def signs(self) -> bool:
         """True if IEEE 754 says what sign a zero of the result has: that of arithmetic."""
         return signs_zeros(base_name(self.subject.name))

@@ -52,7 +52,7 @@ def forms_of(target: Target, found: Answer) -> Iterator[str]:
 
 def _can_be_given(overload: Overload, found: Answer) -> bool:
     """Return whether the dtypes, sizes and layouts of all results are known before the call."""
-    parts = list(trees.leaves(found.plain))
+    parts = list(trees.leaves(found.returned))
     if overload.out is None or len(parts) != len(overload.outs):
         return False
     if found.dtype in (torch.bfloat16, torch.float16) and promises.statistics(base_name(found.subject.name)):
@@ -202,7 +202,7 @@ class _Attempt:
             self.written.add(0)
         elif form == OUT:
             op = self.overload.out
-            for part in trees.tensors(found.plain):
+            for part in trees.tensors(found.returned):
                 fresh = torch.empty(part.shape, dtype=part.dtype, device=self.target.torch_device)
                 outs.append(self._inside(fresh.fill_(1)))
             given = with_outs(found.overload.out, given, dict(zip(self.overload.outs, outs, strict=True)))
@@ -215,7 +215,7 @@ class _Attempt:
                 self.refused = True
                 self.recorder.idle("the CPU refuses the call in that form")
             return
-        value = outcome.value if form != FUNCTION else with_writes(found.overload.op, given, outcome.value)
+        value = with_writes(found.overload.op, given, outcome.value)
         good = self._agrees(value, f"the result of {self.what}")
         if form == FUNCTION:
             self._is_new(outcome.value, given)
@@ -229,7 +229,8 @@ class _Attempt:
             same = all(one is other for one, other in zip(returned, outs, strict=True))
             self._fact(same, Kind.ALIASING, "returns other tensors than out=")
             if good:
-                self._agrees(as_returned(found.plain, outs), f"out= of {self.what}")
+                into = with_writes(found.overload.op, given, as_returned(found.returned, outs))
+                self._agrees(into, f"out= of {self.what}")
         for place, memory in enumerate(self.placed):
             whole = place == 0 and self.laid is not None and self.laid.place not in self.written
             kept = memory.kept(whole=whole)
@@ -301,7 +302,7 @@ def accepts(found: Answer, form: str, laid: Laid | None = None, into: Layout | N
         if into is not None:
             host = host.replace(input=_view(into, host.input))
         return attempt(lambda: call_quietly(overload.in_place, host)).ok
-    parts = [torch.ones(part.shape, dtype=part.dtype) for part in trees.tensors(found.plain)]
+    parts = [torch.ones(part.shape, dtype=part.dtype) for part in trees.tensors(found.returned)]
     outs = [part if into is None else _view(into, part) for part in parts]
     named = dict(zip(overload.outs, outs, strict=True))
     return attempt(lambda: call_quietly(overload.out, with_outs(overload.out, host, named))).ok

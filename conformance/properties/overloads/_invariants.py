@@ -7,6 +7,7 @@ what it is made of, in float64.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 
@@ -18,17 +19,25 @@ from conformance.samples.operators import Sample
 #: Roundings per row that a product of factors may be off, relative to its largest element.
 _ROUNDINGS = 200
 
-#: What is computed of factors, and what that must be.
-Pair = tuple[str, torch.Tensor, torch.Tensor]
+
+class Pair(NamedTuple):
+    """``words`` for what is computed of factors, that, what it must be, and the ``size`` of its terms, which
+    may cancel.
+    """
+
+    words: str
+    got: torch.Tensor
+    want: torch.Tensor
+    size: float = 0.0
 
 
 def _eigh(sample: Sample, parts: Sequence[torch.Tensor], cpu: Sequence[torch.Tensor]) -> list[Pair]:
-    pairs = [("eigenvalues", _wide(parts[0]), _wide(cpu[0]))]
+    pairs = [Pair("eigenvalues", _wide(parts[0]), _wide(cpu[0]))]
     if parts[1].numel():
         values, vectors = _wide(parts[0]), _wide(parts[1])
         whole = _hermitian(sample.input)
         product = (vectors * values.unsqueeze(-2)) @ vectors.mH
-        pairs.append(("V diag(L) V^H", product, whole))
+        pairs.append(Pair("V diag(L) V^H", product, whole))
     return pairs
 
 
@@ -40,24 +49,24 @@ def _hermitian(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _svd(sample: Sample, parts: Sequence[torch.Tensor], cpu: Sequence[torch.Tensor]) -> list[Pair]:
-    pairs = [("singular values", _wide(parts[1]), _wide(cpu[1]))]
+    pairs = [Pair("singular values", _wide(parts[1]), _wide(cpu[1]))]
     if parts[0].numel() and parts[2].numel():
         u, s, vh = (_wide(part) for part in parts)
         few = s.shape[-1]
         product = (u[..., :few] * s.unsqueeze(-2)) @ vh[..., :few, :]
-        pairs.append(("U S V^H", product, _wide(sample.input)))
-        pairs += [("U^H U", u.mH @ u, _one(u.shape[-1])), ("V^H V", vh @ vh.mH, _one(vh.shape[-2]))]
+        pairs.append(Pair("U S V^H", product, _wide(sample.input)))
+        pairs += [Pair("U^H U", u.mH @ u, _one(u.shape[-1])), Pair("V^H V", vh @ vh.mH, _one(vh.shape[-2]))]
     return pairs
 
 
 def _qr(sample: Sample, parts: Sequence[torch.Tensor], cpu: Sequence[torch.Tensor]) -> list[Pair]:
     q, r = (_wide(part) for part in parts)
     if q.numel() == 0:
-        return [("R^H R", r.mH @ r, _wide(sample.input).mH @ _wide(sample.input))]
+        return [Pair("R^H R", r.mH @ r, _wide(sample.input).mH @ _wide(sample.input))]
     return [
-        ("Q R", q @ r, _wide(sample.input)),
-        ("Q^H Q", q.mH @ q, _one(q.shape[-1])),
-        ("R below its diagonal", r.tril(-1), torch.zeros_like(r)),
+        Pair("Q R", q @ r, _wide(sample.input)),
+        Pair("Q^H Q", q.mH @ q, _one(q.shape[-1])),
+        Pair("R below its diagonal", r.tril(-1), torch.zeros_like(r)),
     ]
 
 
@@ -65,25 +74,30 @@ def _geqrf(sample: Sample, parts: Sequence[torch.Tensor], cpu: Sequence[torch.Te
     a, tau = (_wide(part) for part in parts)
     few = tau.shape[-1]
     q = torch.linalg.householder_product(a[..., :few], tau)
-    return [("Q R", q @ a.triu()[..., :few, :], _wide(sample.input))]
+    return [Pair("Q R", q @ a.triu()[..., :few, :], _wide(sample.input))]
 
 
 def _eig(sample: Sample, parts: Sequence[torch.Tensor], cpu: Sequence[torch.Tensor]) -> list[Pair]:
     values, vectors = (_wide(part) for part in parts)
     a = _wide(sample.input)
     return [
-        ("A V", a.to(vectors.dtype) @ vectors, vectors * values.unsqueeze(-2)),
-        ("the lengths of V", torch.linalg.vector_norm(vectors, dim=-2), torch.ones(values.shape)),
-        ("the sum of eigenvalues", values.sum(-1), a.diagonal(0, -2, -1).sum(-1)),
+        Pair("A V", a.to(vectors.dtype) @ vectors, vectors * values.unsqueeze(-2)),
+        Pair("the lengths of V", torch.linalg.vector_norm(vectors, dim=-2), torch.ones(values.shape)),
+        Pair("the sum of eigenvalues", values.sum(-1), a.diagonal(0, -2, -1).sum(-1), _largest(a)),
     ]
 
 
 def _eigvals(sample: Sample, parts: Sequence[torch.Tensor], cpu: Sequence[torch.Tensor]) -> list[Pair]:
     values, a = _wide(parts[0]), _wide(sample.input)
     return [
-        ("the sum of eigenvalues", values.sum(-1), a.diagonal(0, -2, -1).sum(-1)),
-        ("their product", values.prod(-1), torch.linalg.det(a)),
-        ("the sum of their squares", (values**2).sum(-1), (a @ a).diagonal(0, -2, -1).sum(-1)),
+        Pair("the sum of eigenvalues", values.sum(-1), a.diagonal(0, -2, -1).sum(-1), _largest(a)),
+        Pair("their product", values.prod(-1), torch.linalg.det(a)),
+        Pair(
+            "the sum of their squares",
+            (values**2).sum(-1),
+            (a @ a).diagonal(0, -2, -1).sum(-1),
+            _largest(a) ** 2,
+        ),
     ]
 
 
@@ -94,7 +108,7 @@ def _ldl(sample: Sample, parts: Sequence[torch.Tensor], cpu: Sequence[torch.Tens
     whole = _hermitian(sample.input) if hermitian else symmetric
     wanted = _one(whole.shape[-1]).to(whole.dtype).expand(whole.shape).contiguous()
     solved = torch.linalg.ldl_solve(_wide(parts[0]), parts[1], wanted, hermitian=hermitian)
-    return [("A times its inverse", whole @ solved, wanted), ("info", _wide(parts[2]), _wide(cpu[2]))]
+    return [Pair("A times its inverse", whole @ solved, wanted), Pair("info", _wide(parts[2]), _wide(cpu[2]))]
 
 
 Invariant = Callable[[Sample, Sequence[torch.Tensor], Sequence[torch.Tensor]], list[Pair]]
@@ -107,6 +121,7 @@ INVARIANTS: Mapping[str, Invariant] = {
     "geqrf": _geqrf,
     "linalg_eig": _eig,
     "_linalg_eigvals": _eigvals,
+    "linalg_eigvals": _eigvals,
     "linalg_ldl_factor_ex": _ldl,
 }
 
@@ -123,10 +138,11 @@ def agree(
     parts = [on_host(one) for one in actual]
     floating = next(part.dtype for part in parts if part.is_floating_point() or part.is_complex())
     good = True
-    for words, got, want in INVARIANTS[name](sample, parts, [on_host(one) for one in cpu]):
-        bound = _ROUNDINGS * torch.finfo(floating).eps * max((1, *want.shape)) * max(1.0, _largest(want))
-        off = _largest(got - want)
-        text = f"{words} of {what} is off by {off:.3g}, allowed is {bound:.3g}."
+    for pair in INVARIANTS[name](sample, parts, [on_host(one) for one in cpu]):
+        size = max(1.0, _largest(pair.want), pair.size)
+        bound = _ROUNDINGS * torch.finfo(floating).eps * max((1, *pair.want.shape)) * size
+        off = _largest(pair.got - pair.want)
+        text = f"{pair.words} of {what} is off by {off:.3g}, allowed is {bound:.3g}."
         good &= fact(recorder, off <= bound, Kind.VALUE, text, sample=sample.index)
     return good
 

@@ -157,7 +157,7 @@ def _call(
     if form == IN_PLACE:
         return overload.in_place, sample
     if form == OUT:
-        parts = trees.tensors(found.plain)
+        parts = trees.tensors(found.returned)
         outs = [torch.empty(part.shape, dtype=out or part.dtype, device=device).fill_(1) for part in parts]
         return overload.out, with_outs(
             found.overload.out, sample, dict(zip(overload.outs, outs, strict=True))

@@ -107,7 +107,7 @@ def _draws(target: Target, recorder: Recorder, found: Answer, form: str) -> None
         if inside is not None:
             given = given.replace(input=inside.view)
         if form == OUT:
-            parts = zip(found.overload.outs, trees.tensors(found.plain), strict=True)
+            parts = zip(found.overload.outs, trees.tensors(found.returned), strict=True)
             outs = {name: torch.zeros_like(part, device=target.torch_device) for name, part in parts}
             given = with_outs(found.overload.out, given, outs)
         outcome = run(target, op, given)
@@ -117,9 +117,7 @@ def _draws(target: Target, recorder: Recorder, found: Answer, form: str) -> None
         if inside is not None:
             text = f"the {form} has changed memory beside the tensor that it was given."
             fact(recorder, inside.kept(whole=False), Kind.STATE, text, sample=found.sample.index)
-        value = (
-            outcome.value if form == OUT else with_writes(_form(found.overload, form), given, outcome.value)
-        )
+        value = with_writes(_form(found.overload, form), given, outcome.value)
         drawn.append([on_host(tensor) for tensor in trees.tensors(value)])
     if form == FUNCTION:
         keeps_no_memory(target, recorder, op, copy)

@@ -30,7 +30,6 @@ from conformance.properties.overloads._forms import (
     FUNCTION,
     IN_PLACE,
     OUT,
-    as_returned,
     forms_of,
     has_both_kernels,
     with_outs,
@@ -43,7 +42,7 @@ from conformance.target.target import Target
 
 #: Calls of each form: more than the longest period of an error that comes now and then.
 _CALLS = 100
-#: Calls of what is too large for that, or writes its arguments.
+#: Calls of what is too large for that.
 _FEW = 8
 #: Before every so many calls freed memory is full of something else.
 _FRESH = 20
@@ -62,9 +61,8 @@ _PATIENCE = 60.0
     subject_kind="overload",
     statement=(
         "A hundred calls give the same results as one, in every form, whatever the memory held that they are "
-        "given, and so do calls of two threads at the same time; eight do if they are large or write their "
-        "arguments. They leave no memory allocated; a call with other values after one of the same sizes "
-        "gives its own results."
+        "given, and so do calls of two threads at the same time; eight do if they are large. They leave "
+        "no memory allocated; a call with other values after one of the same sizes gives its own results."
     ),
     documentation="notes/randomness.html",
     level="core",
@@ -134,14 +132,10 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str, way: _
     copy = copy_in(target, recorder, found.sample)
     if copy is None:
         return
-    if found.written and form != IN_PLACE:
-        if form == FUNCTION:
-            _a_few_times(target, recorder, found, way)
-        return
     if form == IN_PLACE and is_view(found.overload.op):
         return  # it changes sizes and strides, and no memory that could be compared
     parts = trees.tensors(found.plain)
-    if not all(isinstance(leaf, torch.Tensor) for leaf in trees.leaves(found.plain)):
+    if not all(leaf is None or isinstance(leaf, torch.Tensor) for leaf in trees.leaves(found.plain)):
         return
     overload = found.subject.info
     rows = [
@@ -159,12 +153,14 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str, way: _
             if form == IN_PLACE:
                 copy.replace(input=rows[0][call]).call(way(overload.in_place))
             elif form == OUT:
-                named = {name: row[call] for name, row in zip(overload.outs, rows, strict=True)}
-                with_outs(found.overload.out, copy, named).call(way(overload.out))
+                named = {name: row[call] for name, row in zip(overload.outs, rows, strict=False)}
+                own = _unwritten(found, copy)
+                written = with_writes(
+                    found.overload.op, own, with_outs(found.overload.out, own, named).call(way(overload.out))
+                )
+                _keep(call, rows[len(named) :], trees.tensors(written)[len(named) :])
             else:
-                results = trees.tensors(copy.call(way(overload.op)))
-                for row, result in zip(rows, results, strict=True):
-                    row[call].copy_(result)
+                _keep(call, rows, _results(found, _unwritten(found, copy), way(overload.op)))
 
     first = run(target, calls, Sample(found.sample.index, None))
     if not first.ok:
@@ -178,6 +174,21 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str, way: _
         keeps_no_memory(target, recorder, way(found.subject.info.op), copy)
 
 
+def _unwritten(found: Answer, given: Sample) -> Sample:
+    """The arguments of one more call, with copies of what calls write."""
+    return mapped(given, torch.Tensor.clone) if found.written else given
+
+
+def _results(found: Answer, given: Sample, op: Any) -> list[torch.Tensor]:
+    """The tensors that a call returns, and those that it writes besides."""
+    return trees.tensors(with_writes(found.overload.op, given, given.call(op)))
+
+
+def _keep(call: int, rows: list[torch.Tensor], results: list[torch.Tensor]) -> None:
+    for row, result in zip(rows, results, strict=True):
+        row[call].copy_(result)
+
+
 def _same(target: Target, recorder: Recorder, found: Answer, rows: list[torch.Tensor], what: str) -> None:
     """Compare results that all should be the same: the first one, and two that differ from it."""
     parts = trees.tensors(found.plain)
@@ -188,7 +199,13 @@ def _same(target: Target, recorder: Recorder, found: Answer, rows: list[torch.Te
         for call in [0, *itertools.islice(others, 2)]:
             values = [row[call] if i == number else other for i, other in enumerate(parts)]
             on_device = [value.to(target.torch_device) for value in values]
-            agree(target, recorder, found, as_returned(found.plain, on_device), f"call {call} {what}")
+            agree(target, recorder, found, _nested(found, on_device), f"call {call} {what}")
+
+
+def _nested(found: Answer, parts: list[torch.Tensor]) -> Any:
+    """The answer with other tensors for its own."""
+    left = iter(parts)
+    return trees.tree_map(lambda leaf: next(left) if isinstance(leaf, torch.Tensor) else leaf, found.plain)
 
 
 def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample, way: _Way) -> None:
@@ -211,9 +228,7 @@ def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample,
             together.wait()
             with torch.no_grad():
                 for call in range(_OF_A_THREAD):
-                    results = trees.tensors(own.call(way(found.subject.info.op)))
-                    for row, result in zip(into, results, strict=True):
-                        row[call].copy_(result)
+                    _keep(call, into, _results(found, _unwritten(found, own), way(found.subject.info.op)))
                 if not target.is_cpu:
                     target.synchronize()
         except Exception as error:

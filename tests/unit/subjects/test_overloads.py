@@ -17,6 +17,9 @@ aten = torch.ops.aten
         (aten.max.dim, None, aten.max.dim_max),
         (aten.transpose.int, aten.transpose_.default, None),
         (aten.eye.default, None, aten.eye.out),
+        (aten.norm.ScalarOpt_dim, None, aten.norm.out),  # not dtype_out, which takes one argument more
+        (aten.norm.ScalarOpt_dim_dtype, None, aten.norm.dtype_out),
+        (aten.rrelu_with_noise.default, aten.rrelu_with_noise_.default, aten.rrelu_with_noise.out),
     ],
 )
 def test_the_forms_of_one_call_find_each_other(op: object, in_place: object, out: object) -> None:

@@ -54,6 +54,28 @@ def factories_many_times(lab: Lab) -> None:
         with _memory_kept(lab, name):
             good = all(torch.equal(calls[call % 2](), first[call % 2]) for call in range(_CALLS))
         lab.holds(f"{name} is the same every time", good, kind=Kind.VALUE)
+    with _memory_kept(lab, "empty_strided"):
+        for _ in range(_CALLS):
+            torch.empty_strided((60, 70), (70, 1), **where)
+
+
+@behaviour("creation", sees=("value", "dtype", "shape"))
+def large_factories(lab: Lab) -> None:
+    """Factories give whole results of more than 65,536 elements, dense and of the dtype that they should."""
+    where: dict[str, Any] = {"device": lab.device}
+    lab.same("tril_indices", torch.tril_indices(300, 301, **where), strides=True)
+    lab.same("triu_indices", torch.triu_indices(301, 300, **where), strides=True)
+    lab.same("eye", torch.eye(260, 270, **where), strides=True)
+    lab.same("arange", torch.arange(70000, **where), strides=True)
+    windows = {
+        "kaiser_window": torch.kaiser_window(70000, **where),
+        "kaiser_window with a choice": torch.kaiser_window(70000, False, **where),
+        "kaiser_window with a beta": torch.kaiser_window(70000, True, 9.0, **where),
+        "linspace": torch.linspace(-1, 1, 70000, **where),
+    }
+    for name, window in windows.items():
+        lab.close(name, window, roundings=256)
+        lab.same(f"the strides of {name}", window.stride())
 
 
 @contextlib.contextmanager

@@ -160,6 +160,32 @@ def random_integers(lab: Lab) -> None:
     lab.same("into out", torch.randint(0, 5, (3,), out=torch.empty(0, **where)).dtype)
 
 
+@behaviour("random", dtypes=("float64", "float32", "int64", "int32"), level="training", sees=("value",))
+def permutations_into_out(lab: Lab) -> None:
+    """randperm with a generator writes a permutation to out and nothing beside it, the same for one seed, and
+    another one at the next call.
+    """
+    generator = torch.Generator(lab.device)
+
+    def draw() -> torch.Tensor:
+        memory = torch.full((120,), -1, dtype=lab.dtype, device=lab.device)
+        inside = memory[10:110]
+        result = torch.randperm(100, generator=generator, out=inside)
+        lab.holds("it returns out", result is inside)
+        lab.expect("a permutation", inside.sort().values, list(range(100)))
+        lab.same("beside it", [memory[:10], memory[110:]])
+        return inside.clone()
+
+    generator.manual_seed(5)
+    first, second, third = draw(), draw(), draw()
+    generator.manual_seed(5)
+    lab.holds("the same after the same seed", torch.equal(draw(), first) and torch.equal(draw(), second))
+    lab.holds("the next one differs", not torch.equal(first, second) and not torch.equal(second, third))
+    for shift in (1, 2, 3, 4, 5, 6, 7, 8):
+        equal = int((first[shift:] == second[:-shift]).sum())
+        lab.holds(f"it is not the first one shifted by {shift}", equal < 20)
+
+
 @behaviour("random", level="training", sees=("value",))
 def permutations(lab: Lab) -> None:
     """randperm is a permutation in any dtype that holds it, every one as likely; a dtype that does not is

@@ -115,6 +115,10 @@ def resizing(lab: Lab) -> None:
         (1, 2, 3, 3), memory_format=torch.channels_last
     )
     lab.same("in a memory format", last.stride())
+    large = lab.integers(9000)
+    lab.same("a large one", large.resize_(90, 100))
+    if lab.dtype == torch.bool:
+        lab.same("the bytes of its elements", large.view(torch.uint8))
     part = lab.integers(10)[4:6]
     part.resize_(3)
     lab.same("from an offset", [part.shape, part.storage_offset()])

@@ -103,3 +103,16 @@ def a_product_with_one_is_the_argument(overload: Overload) -> dict[str, Any]:
 @plant("overload-forms", "max_pool2d_with_indices_backward", "float32", Kind.VALUE)
 def the_gradient_is_that_of_a_sum(overload: Overload) -> dict[str, Any]:
     return {"op": lambda grad, *args: overload.op(torch.ones_like(grad), *args)}
+
+
+@plant("overload-forms", "_batch_norm_with_update", "float32", Kind.VALUE)
+def statistics_are_not_written_beside_out(overload: Overload) -> dict[str, Any]:
+    def out(x: Any, weight: Any, bias: Any, mean: Any, variance: Any, *options: Any, **outs: Any) -> Any:
+        return overload.out(x, weight, bias, mean.clone(), variance.clone(), *options, **outs)
+
+    return {"out": out}
+
+
+@plant("overload-forms", "norm.ScalarOpt_dim", "float32", Kind.VALUE)
+def the_norm_into_out_is_twice_as_large(overload: Overload) -> dict[str, Any]:
+    return {"out": lambda *args, out: overload.out(*args, out=out).mul_(2)}

@@ -107,3 +107,29 @@ def results_depend_on_what_memory_held(overload: Overload) -> dict[str, Any]:
         return overload.op(x) + fresh.isnan()
 
     return {"op": op}
+
+
+@plant("overload-repeats", "_fused_sgd_", "float32", Kind.VALUE)
+def one_call_in_97_writes_nothing(overload: Overload) -> dict[str, Any]:
+    calls = 0
+
+    def op(params: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        written = [one.clone() for one in params] if calls % 97 == 0 else params
+        return overload.op(written, *args, **kwargs)
+
+    return {"op": op}
+
+
+@plant("overload-repeats", "_batch_norm_with_update", "float32", Kind.VALUE)
+def one_call_in_97_with_out_keeps_the_statistics(overload: Overload) -> dict[str, Any]:
+    calls = 0
+
+    def out(x: Any, weight: Any, bias: Any, mean: Any, *args: Any, **outs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        written = mean.clone() if calls % 97 == 0 else mean
+        return overload.out(x, weight, bias, written, *args, **outs)
+
+    return {"out": out}

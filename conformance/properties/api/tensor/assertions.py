@@ -1,0 +1,42 @@
+"""Assertions about values, which the device may check later than the call."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import ALL, behaviour
+from conformance.behaviours.lab import Lab
+
+
+@behaviour("tensor", dtypes=ALL, capabilities=("index_checks",), sees=("value", "error"))
+def asserted_values(lab: Lab) -> None:
+    """An assertion about one element raises if it is zero, with the message given, wherever the element lies,
+    and changes nothing.
+    """
+    asserts: Any = torch._assert_async
+    zeros = torch.zeros(9, dtype=lab.dtype, device=lab.device)
+    ones = torch.ones_like(zeros)
+    one_among_zeros, zero_among_ones = zeros.clone(), ones.clone()
+    one_among_zeros[4], zero_among_ones[4] = 1, 0
+    layouts: dict[str, Any] = {
+        "dense": lambda t: t[4:5].clone(),
+        "without dimensions": lambda t: t[4].clone(),
+        "at an offset": lambda t: t[4:5],
+        "at an offset, without dimensions": lambda t: t[4],
+        "in two dimensions": lambda t: t.reshape(3, 3)[1:2, 1:2],
+        "in four dimensions": lambda t: t.as_strided((1, 1, 1, 1), (9, 1, 3, 1), 4),
+    }
+    for layout, laid in layouts.items():
+        true, false = laid(one_among_zeros), laid(zero_among_ones)
+        for words in ((), ("it is zero",)):
+            asserts(true, *words)
+            refused = partial(asserts, false, *words)
+            lab.raises(f"zero, {layout}", refused, RuntimeError, match=words[0] if words else None)
+        lab.same(f"its argument, {layout}", true)
+        lab.same(f"the argument that was refused, {layout}", false)
+    lab.same("beside", [one_among_zeros, zero_among_ones])
+    lab.raises("two elements", lambda: asserts(ones[:2]), RuntimeError)
+    lab.raises("no element", lambda: asserts(ones[:0]), RuntimeError)
