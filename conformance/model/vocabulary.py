@@ -38,7 +38,7 @@ CAPABILITIES: dict[str, str] = {
     "custom_operators": "operators defined with torch.library run on the device",
     "functorch": "vmap, jvp and vjp run on the device",
     "cpu_fallback": "an operator without a device kernel runs on the CPU instead of raising",
-    "index_checks": "an index out of range raises before its operator returns",
+    "index_checks": "an index out of range, or a failed assertion, raises before its operator returns",
     # Randomness and determinism
     "random": "random operators run on the device",
     "generator": "torch.Generator exists for the device",

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from conformance.samples._pooling import fractional_pooling
 from conformance.samples.built import BUILT, Build, Built, Maker
 
 aten = torch.ops.aten
@@ -51,15 +52,8 @@ def _unpacked(make: Maker) -> list[list[Any]]:
 def _fractional(dimensions: int, *, into: bool = False) -> Build:
     def build(make: Maker) -> list[list[Any]]:
         size, pooled = ((90, 90), [70, 70]) if dimensions == 2 else ((20, 21, 22), [17, 17, 17])
-        x = make.distinct(1, 2, *size)
         samples = make.values(1, 2, dimensions, low=0, high=1)
-        kernel = [2] * dimensions
-        if not into:
-            return [[x, kernel, pooled, samples]]
-        result, indices = getattr(aten, f"fractional_max_pool{dimensions}d").default(
-            x, kernel, pooled, samples
-        )
-        return [[make.values(*result.shape), x, kernel, pooled, indices]]
+        return fractional_pooling(make, size, pooled, samples, into=into)
 
     return build
 

@@ -11,25 +11,22 @@ from typing import Any
 
 import torch
 
+from conformance.samples._pooling import fractional_pooling
 from conformance.samples.built import Build, Built, Maker
 
 aten = torch.ops.aten
 
 
 def _fractional(dimensions: int, *, into: bool = False) -> Build:
-    """Windows that lie elsewhere for other random numbers, which are so round that no dtype moves one."""
+    """Windows that lie elsewhere for other random numbers, which are so round that no dtype moves one.
+
+    bfloat16 holds all values of the input, so that their indices are fixed.
+    """
 
     def build(make: Maker) -> list[list[Any]]:
-        size, pooled = ((13, 15), [5, 5]) if dimensions == 2 else ((11, 13, 9), [5, 5, 3])
-        x = make.distinct(2, 2, *size)
-        samples = (torch.arange(4 * dimensions) * 3 % 4 / 4).reshape(2, 2, dimensions).to(make.dtype)
-        kernel = [2] * dimensions
-        if not into:
-            return [[x, kernel, pooled, samples]]
-        result, indices = getattr(aten, f"fractional_max_pool{dimensions}d").default(
-            x, kernel, pooled, samples
-        )
-        return [[make.values(*result.shape), x, kernel, pooled, indices]]
+        size, pooled = ((13, 15), [5, 5]) if dimensions == 2 else ((7, 7, 5), [3, 3, 3])
+        samples = (torch.arange(2 * dimensions) * 3 % 4 / 4).reshape(1, 2, dimensions).to(make.dtype)
+        return fractional_pooling(make, size, pooled, samples, into=into)
 
     return build
 

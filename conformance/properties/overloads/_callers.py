@@ -23,7 +23,7 @@ _SAMPLES = 4
 _MOST = 1 << 20
 #: Above the sizes from which on kernels work in parts.
 _SIZES = (257, 65_537)
-#: Seconds of computing that the CPU may take to make a call, so that a larger one is made.
+#: Seconds that the calling thread may compute to make a call, so that a larger one is made.
 _SECONDS = 0.1
 #: One of them compares all elements of a row with each other.
 SLOW = frozenset(
@@ -62,11 +62,11 @@ def _made(subject: Subject, dtype: str) -> Iterator[Sample]:
             larger = None if way is None else way.at(size)
             if larger is None:
                 break
-            started = time.process_time()
+            started = time.thread_time()
             for call in itertools.islice(calls.made_by(subject, operator, dtype, larger, largest=_MOST), 1):
                 grown = True
                 yield call
-            if time.process_time() - started > _SECONDS:
+            if time.thread_time() - started > _SECONDS:
                 break
 
 

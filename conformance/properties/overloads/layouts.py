@@ -92,7 +92,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _in_every_layout(target: Target, recorder: Recorder, found: Answer, tried: Tried) -> None:
     tensors = found.sample.tensors()[:_TENSORS]
     fitting = {word: _fitting(layout, tensors) for word, layout in LAYOUTS.items()}
-    written = {word: _fitting(layout, trees.tensors(found.plain)) for word, layout in LAYOUTS.items()}
+    written = {word: _fitting(layout, trees.tensors(found.returned)) for word, layout in LAYOUTS.items()}
     for form in forms_of(target, found):
         for word, layout in LAYOUTS.items():
             for place in fitting[word]:

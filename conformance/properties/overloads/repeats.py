@@ -16,6 +16,7 @@ from conformance.checking import trees
 from conformance.checking.compare import same_bits
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
+from conformance.oracle import promises
 from conformance.properties.operators._common import copy_in, failed_call, run
 from conformance.properties.overloads._answers import (
     Answer,
@@ -30,12 +31,13 @@ from conformance.properties.overloads._forms import (
     FUNCTION,
     IN_PLACE,
     OUT,
+    accepts,
     forms_of,
     has_both_kernels,
     with_outs,
 )
 from conformance.properties.overloads._memory import FILLERS, keeps_no_memory, leave_behind
-from conformance.samples.kernels import is_view
+from conformance.samples.kernels import base_name, is_view
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
@@ -145,8 +147,12 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str, way: _
     if form == IN_PLACE:
         rows[0].copy_(copy.input)
 
+    made = 0
+
     def calls(_: Any) -> None:
-        for call in range(_CALLS):
+        nonlocal made
+        for made in range(_CALLS):
+            call = made
             if call % _FRESH == 0:
                 filler = FILLERS[call // _FRESH % 2]
                 leave_behind([part.nbytes for part in parts], target.torch_device, filler)
@@ -158,16 +164,15 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str, way: _
                 written = with_writes(
                     found.overload.op, own, with_outs(found.overload.out, own, named).call(way(overload.out))
                 )
-                _keep(call, rows[len(named) :], trees.tensors(written)[len(named) :])
+                _keep(found, call, rows, trees.tensors(written), given=len(named))
             else:
-                _keep(call, rows, _results(found, _unwritten(found, copy), way(overload.op)))
+                _keep(found, call, rows, _results(found, _unwritten(found, copy), way(overload.op)))
 
     first = run(target, calls, Sample(found.sample.index, None))
     if not first.ok:
-        once = copy_in(target, recorder, found.sample)
-        if form == FUNCTION and once is not None and run(target, overload.op, once).ok:
+        if made and accepts(found, form):
             failed_call(target, recorder, found.sample, first, f"one of {_CALLS} calls of the {form}")
-        return  # if a single call fails too, another property says so
+        return  # if the first call fails, another property says so
     _same(target, recorder, found, rows, f"of the {form}")
     if form == FUNCTION:
         _in_threads(target, recorder, found, copy, way)
@@ -184,9 +189,17 @@ def _results(found: Answer, given: Sample, op: Any) -> list[torch.Tensor]:
     return trees.tensors(with_writes(found.overload.op, given, given.call(op)))
 
 
-def _keep(call: int, rows: list[torch.Tensor], results: list[torch.Tensor]) -> None:
-    for row, result in zip(rows, results, strict=True):
-        row[call].copy_(result)
+def _keep(
+    found: Answer, call: int, rows: list[torch.Tensor], results: list[torch.Tensor], *, given: int = 0
+) -> None:
+    """Copy the results of a call to its rows, but the first ones if they were ``given`` as out=.
+
+    What is free of promises may have another shape than on the CPU, and is not kept.
+    """
+    free = promises.free_parts(base_name(found.subject.name), found.sample)
+    for number, (row, result) in enumerate(zip(rows, results, strict=True)):
+        if number >= given and number not in free:
+            row[call].copy_(result)
 
 
 def _same(target: Target, recorder: Recorder, found: Answer, rows: list[torch.Tensor], what: str) -> None:
@@ -228,7 +241,9 @@ def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample,
             together.wait()
             with torch.no_grad():
                 for call in range(_OF_A_THREAD):
-                    _keep(call, into, _results(found, _unwritten(found, own), way(found.subject.info.op)))
+                    _keep(
+                        found, call, into, _results(found, _unwritten(found, own), way(found.subject.info.op))
+                    )
                 if not target.is_cpu:
                     target.synchronize()
         except Exception as error:

@@ -57,8 +57,8 @@ _SIZES = (17, 257, 1025, 4097, 65_537)
 _LARGEST = (1 << 20) + 1
 #: How many times the last size a call has of which only some elements are returned.
 _DYNAMIC = 3
-#: Seconds of computing that the CPU may take for a size, so that a larger one is tried: a busy machine takes
-#: no more of them.
+#: Seconds that the calling thread may compute for a size, so that a larger one is tried: on a busy machine it
+#: computes no longer.
 _SECONDS = 0.02
 _WAYS = 2
 #: Arguments that are a number of elements, or of rows of a matrix.
@@ -243,12 +243,12 @@ def _sizes(found: Answer, sizes: Sequence[int], *, growing: bool = False) -> Ite
         sample = _grown(known, new, size * max(1, min(share, _MOST_SHARE)))
         if sample is None:
             return
-        started = time.process_time()
+        started = time.thread_time()
         changed = again(found, sample)
         if changed is None:
             return
         yield changed
-        if time.process_time() - started > (20 * _SECONDS if size < _SIZES[-1] else _SECONDS):
+        if time.thread_time() - started > (20 * _SECONDS if size < _SIZES[-1] else _SECONDS):
             return
 
 

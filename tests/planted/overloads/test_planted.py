@@ -16,9 +16,11 @@ from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
 from conformance.properties.overloads import _answers, _forms, _memory
 from conformance.properties.registry import find, properties
 from conformance.samples import built
+from conformance.samples.calls import calls_of
 from conformance.samples.large import LARGE
 from conformance.samples.neutral import NEUTRAL
 from conformance.samples.operators import Sample
+from conformance.samples.telling import TELLING
 from conformance.subjects import databases
 from conformance.subjects.databases import Subject
 from conformance.target import file as target_file
@@ -80,6 +82,21 @@ def test_neutral_calls_return_the_values_of_an_argument() -> None:
             first = trees.tensors(found.plain)[0]
             assert any(torch.equal(first, given) for given in sample.tensors()), name
         assert built.samples(name, "float32", NEUTRAL), name
+
+
+@pytest.mark.parametrize("name", TELLING)
+def test_telling_calls_are_taken_and_come_first(name: str) -> None:
+    subject = databases.find("overload", name)
+    (told,) = built.samples(name, "float32", TELLING)
+    assert _answers.answer(subject, "float32", told) is not None
+    assert calls_of(subject, "float32")[0].describe() == told.describe()
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_the_input_of_a_telling_pooling_has_no_equal_values(dimensions: int, dtype: str) -> None:
+    (told,) = built.samples(f"fractional_max_pool{dimensions}d", dtype, TELLING)
+    assert len(told.input.unique()) == told.input.numel()
 
 
 def test_large_calls_are_taken_in_some_dtype() -> None:

@@ -1,4 +1,4 @@
-"""Assertions about values, which the device may check later than the call."""
+"""Assertions about values, checked before the call returns."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ def asserted_values(lab: Lab) -> None:
         true, false = laid(one_among_zeros), laid(zero_among_ones)
         for words in ((), ("it is zero",)):
             asserts(true, *words)
+            if lab.on_target:
+                lab.target.synchronize()  # so that a late error is not taken for the next one
             refused = partial(asserts, false, *words)
             lab.raises(f"zero, {layout}", refused, RuntimeError, match=words[0] if words else None)
         lab.same(f"its argument, {layout}", true)

@@ -133,3 +133,17 @@ def one_call_in_97_with_out_keeps_the_statistics(overload: Overload) -> dict[str
         return overload.out(x, weight, bias, written, *args, **outs)
 
     return {"out": out}
+
+
+@plant("overload-repeats", "_batch_norm_with_update", "float32", Kind.EXCEPTION)
+def one_call_in_97_with_out_raises(overload: Overload) -> dict[str, Any]:
+    calls = 0
+
+    def out(*args: Any, **outs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls % 97 == 0:
+            raise RuntimeError("the table is full")
+        return overload.out(*args, **outs)
+
+    return {"out": out}
