@@ -13,8 +13,13 @@ _LEAVES = frozenset({torch.Tensor, type(None), bool, int, float, complex, str, t
 
 def tree_map(fn: Callable[[Any], Any], tree: Any) -> Any:
     """Return the same nesting with ``fn`` applied to every leaf; named tuples keep their type."""
-    if type(tree) in _LEAVES:
+    kind = type(tree)
+    if kind in _LEAVES:
         return fn(tree)
+    if kind is tuple:
+        return tuple([fn(item) if type(item) in _LEAVES else tree_map(fn, item) for item in tree])
+    if kind is dict:
+        return {key: fn(item) if type(item) in _LEAVES else tree_map(fn, item) for key, item in tree.items()}
     if isinstance(tree, torch.Size):
         return tree
     if isinstance(tree, tuple):
@@ -53,9 +58,28 @@ def _collect(tree: Any, found: list[Any]) -> None:
 
 def tensors(tree: Any) -> list[torch.Tensor]:
     """Return the tensors among the leaves, in order."""
-    found: list[Any] = []
-    _collect(tree, found)
-    return [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
+    found: list[torch.Tensor] = []
+    _collect_tensors(tree, found)
+    return found
+
+
+def _collect_tensors(tree: Any, found: list[torch.Tensor]) -> None:
+    """Collect tensors alone, as most questions are about them."""
+    kind = type(tree)
+    if kind is not tuple and kind is not list:
+        if isinstance(tree, torch.Tensor):
+            found.append(tree)
+            return
+        if isinstance(tree, dict):
+            tree = tree.values()
+        elif not isinstance(tree, (tuple, list)) or isinstance(tree, torch.Size):
+            return
+    for item in tree:
+        kind = type(item)
+        if kind is torch.Tensor:
+            found.append(item)
+        elif kind not in _LEAVES:
+            _collect_tensors(item, found)
 
 
 def numel(tree: Any) -> int:

@@ -21,6 +21,10 @@ from conformance.target.target import Target
 _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 
 
+#: Types of most leaves that are no tensors, looked up before anything else is asked of one.
+_UNCHANGED = frozenset({type(None), bool, int, float, complex})
+
+
 class WrongCopy(Exception):
     """A prerequisite of the suite fails: a copy to the device is wrong, or cannot be made for ``__cause__``.
 
@@ -63,6 +67,8 @@ class Copier:
             return trees.tree_map(self._leaf, tree)
 
     def _leaf(self, value: Any) -> Any:
+        if type(value) in _UNCHANGED:
+            return value
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
         if isinstance(value, torch.device) or (isinstance(value, str) and value == "cpu"):

@@ -21,6 +21,7 @@ _CHECKING = frozenset({"_linalg_check_errors", "_assert_async", "equal", "is_non
 _ALLOCATING = frozenset({"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "resize"})
 
 
+@functools.cache
 def base_name(name: str) -> str:
     """Return ``add`` for ``aten::add.Tensor``, ``aten::add_.Tensor`` and ``aten::add.out``."""
     bare = name.rpartition("::")[2].partition(".")[0]

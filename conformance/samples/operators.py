@@ -7,7 +7,6 @@ make private copies, and :func:`changed` says whether that was kept.
 
 from __future__ import annotations
 
-import copy
 import ctypes
 import dataclasses
 import functools
@@ -48,12 +47,12 @@ class Sample:
 
     def tensors(self) -> list[torch.Tensor]:
         """Return all tensors of the arguments, in order."""
-        return trees.tensors(self.arguments)
+        return trees.tensors((self.input, *self.args, *self.kwargs.values()))
 
     def replace(self, **changes: Any) -> Sample:
         """Return a copy of the sample with some fields changed."""
-        new = copy.copy(self)
-        vars(new).update(changes)
+        new = object.__new__(type(self))
+        vars(new).update(vars(self), **changes)
         return new
 
     def call(self, op: Callable[..., Any]) -> Any:

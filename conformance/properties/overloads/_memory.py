@@ -26,18 +26,20 @@ FILLERS = (255, 63, 0)
 #: Blocks of each size: allocators keep several, and glibc sets aside seven of a small size for memory without
 #: alignment, which no tensor takes.
 _BLOCKS = 10
+#: The largest of these small sizes, in bytes.
+_SET_ASIDE = 1024
 #: Sizes in bytes of what kernels allocate for themselves.
 SMALL = range(64, 1 << 16, 64)
 
 #: Rounds that must all keep memory: a device may set up a table or a block of its allocator in one.
 _ROUNDS = 3
 #: Calls of a round.
-_CALLS = 50
+_CALLS = 25
 
 
-def leave_behind(sizes: Iterable[int], device: torch.device, filler: int) -> None:
-    """Write a byte to memory of some sizes in bytes, and free it: the allocator hands it out next."""
-    blocks = [torch.empty(size, dtype=torch.uint8, device=device) for size in sizes for _ in range(_BLOCKS)]
+def leave_behind(sizes: Iterable[int], device: torch.device, filler: int, count: int = _BLOCKS) -> None:
+    """Write a byte to ``count`` blocks of each size in bytes, and free them: they are handed out next."""
+    blocks = [torch.empty(size, dtype=torch.uint8, device=device) for size in sizes for _ in range(count)]
     for block in blocks:
         block.fill_(filler)
 
@@ -62,6 +64,18 @@ def host_memory_holding(filler: int, sizes: Iterable[int]) -> Iterator[None]:
         return
     with _filled(filler):
         yield
+
+
+@contextlib.contextmanager
+def freed_memory_of_nan(sizes: Iterable[int]) -> Iterator[None]:
+    """Leave freed blocks of ``sizes`` and of ``SMALL``, in bytes, that are NaN in every dtype of floats.
+
+    What a kernel multiplies with zero shows in NaN alone, of which glibc has no byte to write to new memory.
+    """
+    host = torch.device("cpu")
+    leave_behind([*sizes, *SMALL[: _SET_ASIDE // SMALL.step]], host, 255)
+    leave_behind(SMALL[_SET_ASIDE // SMALL.step :], host, 255, count=2)
+    yield
 
 
 @contextlib.contextmanager
@@ -93,20 +107,37 @@ def _glibc_fills() -> bool:
         return all(bool((torch.empty(size, dtype=torch.uint8) == 63).all()) for size in _PROBES)
 
 
+class KeptMemory:
+    """Bytes of the device's memory that rounds of calls leave allocated, if the target counts them."""
+
+    def __init__(self, target: Target) -> None:
+        self._allocated = memory.allocated(target)
+        self._counts: list[int] = []
+
+    def count(self) -> None:
+        """Count after a round, once the device's work is done."""
+        if self._allocated is not None:
+            self._counts.append(self._allocated())
+
+    def check(self, recorder: Recorder, calls: str, sample: int) -> None:
+        """Check that some round has kept nothing; ``calls`` are those of a round."""
+        if not self._counts:
+            return
+        kept = min(after - before for before, after in itertools.pairwise(self._counts))
+        text = f"{calls} have kept {kept} bytes of the device's memory or more, round after round."
+        fact(recorder, kept <= 0, Kind.STATE, text, sample=sample)
+
+
 def keeps_no_memory(target: Target, recorder: Recorder, op: Callable[..., Any], given: Sample) -> None:
     """Check that calls leave no memory of the device allocated, if the target counts it."""
-    allocated = memory.allocated(target)
-    if allocated is None:
-        return
+    kept = KeptMemory(target)
 
     def calls(_: Any) -> None:
         for _ in range(_CALLS):
             given.call(op)
 
-    counts = [allocated()]
+    kept.count()
     for _ in range(_ROUNDS):
         run(target, calls, Sample(given.index, None))
-        counts.append(allocated())
-    kept = min(after - before for before, after in itertools.pairwise(counts))
-    text = f"every {_CALLS} calls have kept {kept} bytes of the device's memory or more."
-    fact(recorder, kept <= 0, Kind.STATE, text, sample=given.index)
+        kept.count()
+    kept.check(recorder, f"{_CALLS} calls", given.index)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -36,7 +36,7 @@ from conformance.properties.overloads._forms import (
     has_both_kernels,
     with_outs,
 )
-from conformance.properties.overloads._memory import FILLERS, keeps_no_memory, leave_behind
+from conformance.properties.overloads._memory import FILLERS, KeptMemory, keeps_no_memory, leave_behind
 from conformance.samples.kernels import base_name, is_view
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
@@ -48,11 +48,13 @@ _CALLS = 100
 _FEW = 8
 #: Before every so many calls freed memory is full of something else.
 _FRESH = 20
+#: After every so many calls the memory is counted that they have kept.
+_ROUND = 25
 #: Calls that are looked at for one that is small enough.
 _TRIED = 6
 #: Calls with larger tensors are not repeated so often.
 _LARGEST = 4096
-#: Calls of each of two threads that call at the same time: with the others a function is called 350 times.
+#: Calls of each of two threads that call at the same time.
 _OF_A_THREAD = 50
 #: Seconds that a thread waits for the others to start.
 _PATIENCE = 60.0
@@ -148,6 +150,8 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str, way: _
         rows[0].copy_(copy.input)
 
     made = 0
+    kept = KeptMemory(target)
+    free = promises.free_parts(base_name(found.subject.name), found.sample)
 
     def calls(_: Any) -> None:
         nonlocal made
@@ -164,9 +168,12 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str, way: _
                 written = with_writes(
                     found.overload.op, own, with_outs(found.overload.out, own, named).call(way(overload.out))
                 )
-                _keep(found, call, rows, trees.tensors(written), given=len(named))
+                _keep(call, rows, trees.tensors(written), free.union(range(len(named))))
+                del written
             else:
-                _keep(found, call, rows, _results(found, _unwritten(found, copy), way(overload.op)))
+                _keep(call, rows, _results(found, _unwritten(found, copy), way(overload.op)), free)
+            if call % _ROUND == _ROUND - 1:
+                kept.count()
 
     first = run(target, calls, Sample(found.sample.index, None))
     if not first.ok:
@@ -174,9 +181,9 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str, way: _
             failed_call(target, recorder, found.sample, first, f"one of {_CALLS} calls of the {form}")
         return  # if the first call fails, another property says so
     _same(target, recorder, found, rows, f"of the {form}")
+    kept.check(recorder, f"{_ROUND} calls of the {form}", found.sample.index)
     if form == FUNCTION:
         _in_threads(target, recorder, found, copy, way)
-        keeps_no_memory(target, recorder, way(found.subject.info.op), copy)
 
 
 def _unwritten(found: Answer, given: Sample) -> Sample:
@@ -190,15 +197,14 @@ def _results(found: Answer, given: Sample, op: Any) -> list[torch.Tensor]:
 
 
 def _keep(
-    found: Answer, call: int, rows: list[torch.Tensor], results: list[torch.Tensor], *, given: int = 0
+    call: int, rows: list[torch.Tensor], results: list[torch.Tensor], left_out: Collection[int]
 ) -> None:
-    """Copy the results of a call to its rows, but the first ones if they were ``given`` as out=.
+    """Copy the results of a call to its rows, but for those left out: given as out=, or free of promises.
 
-    What is free of promises may have another shape than on the CPU, and is not kept.
+    What is free may have another shape than on the CPU.
     """
-    free = promises.free_parts(base_name(found.subject.name), found.sample)
     for number, (row, result) in enumerate(zip(rows, results, strict=True)):
-        if number >= given and number not in free:
+        if number not in left_out:
             row[call].copy_(result)
 
 
@@ -234,6 +240,7 @@ def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample,
         for member in members
     ]
     errors: list[Exception] = []
+    free = promises.free_parts(base_name(found.subject.name), found.sample)
     together = threading.Barrier(len(members), timeout=_PATIENCE)
 
     def calls(own: Sample, into: list[torch.Tensor]) -> None:
@@ -241,9 +248,8 @@ def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample,
             together.wait()
             with torch.no_grad():
                 for call in range(_OF_A_THREAD):
-                    _keep(
-                        found, call, into, _results(found, _unwritten(found, own), way(found.subject.info.op))
-                    )
+                    results = _results(found, _unwritten(found, own), way(found.subject.info.op))
+                    _keep(call, into, results, free)
                 if not target.is_cpu:
                     target.synchronize()
         except Exception as error:

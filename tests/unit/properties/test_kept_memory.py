@@ -1,0 +1,40 @@
+"""Memory that rounds of calls keep."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.checking.recorder import Recorder
+from conformance.device import memory
+from conformance.model.verdicts import CaseId, Kind, ResultId
+from conformance.properties.overloads._memory import KeptMemory
+from conformance.target import file as target_file
+
+TARGET = target_file.load("cpu").target("eager")
+
+
+def recorded(counts: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    left = iter(counts or ())
+    monkeypatch.setattr(memory, "allocated", lambda target: None if counts is None else left.__next__)
+    kept = KeptMemory(TARGET)
+    for _ in counts or (0, 0, 0):
+        kept.count()
+    recorder = Recorder(ResultId(CaseId("overload-repeats", "relu"), "float32"), seed=0)
+    kept.check(recorder, "25 calls", 0)
+    return recorder
+
+
+def test_memory_that_every_round_keeps_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = recorded([0, 100, 180, 300], monkeypatch)
+    assert recorder.kinds == {Kind.STATE}
+    assert "25 calls have kept 80 bytes" in recorder.first_failure
+
+
+@pytest.mark.parametrize("counts", [[0, 100, 100, 200], [50, 50, 50, 50], [100, 0, 100, 0]])
+def test_a_round_that_keeps_nothing_is_enough(counts: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = recorded(counts, monkeypatch)
+    assert not recorder.failed and recorder.result().comparisons == 1
+
+
+def test_a_device_that_counts_nothing_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert recorded(None, monkeypatch).result().comparisons == 0
