@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import re
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -305,6 +307,18 @@ class Lab:
 
     def _is_near(self, actual: torch.Tensor, expected: torch.Tensor, closeness: Closeness) -> bool:
         return _near(actual, expected, closeness, self.target.precision if self.on_target else "ieee")
+
+    def collect(self) -> None:
+        """Free what only cycles of references hold, after pending work, which may hold what it reads."""
+        if self.on_target:
+            self.target.synchronize()
+        gc.collect()
+
+    def gone(self, *watched: weakref.ref[Any]) -> bool:
+        """Return whether objects are dead once pending work, which may hold what it reads, is done."""
+        if self.on_target:
+            self.target.synchronize()
+        return all(one() is None for one in watched)
 
     def nothing_due(self, reason: str) -> None:
         """State why nothing may be due on this target; it counts only if nothing is observed at all."""

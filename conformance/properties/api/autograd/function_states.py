@@ -117,7 +117,7 @@ def graphs_of_functions_are_freed(lab: Lab) -> None:
     result.sum().backward()
     lab.same("gradient", x.grad)
     del result
-    lab.holds("the context goes with its result", watch() is None)
+    lab.holds("the context goes with its result", lab.gone(watch))
 
     deep = lab.integers(1, requires_grad=True)
     chain = deep

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 import io
 import pickle
 import weakref
@@ -127,8 +126,8 @@ def module_hooks_in_double_backward(lab: Lab) -> None:
     lab.same("gradient of the weight", module.weight.grad)
     watch = weakref.ref(module)
     del module, out, first
-    gc.collect()
-    lab.holds("the module is let go", watch() is None)
+    lab.collect()
+    lab.holds("the module is let go", lab.gone(watch))
 
 
 @behaviour("forward-ad", sees=("value", "error"))

@@ -58,7 +58,7 @@ def cycles_within_graphs(lab: Lab) -> None:
 
     leaves: list[torch.Tensor] = []
     out = through_a_list()
-    gc.collect()
+    lab.collect()
     out.backward(lab.put([1.0, 3.0]))
     lab.expect("a graph whose middle was in a cycle", leaves[0].grad, [[2.0, 6.0]])
 
@@ -87,8 +87,8 @@ def cycles_within_graphs(lab: Lab) -> None:
 
     for backward in (False, True):
         watch = own_result(backward)
-        gc.collect()
-        lab.holds(f"a context that holds its result is freed, backward {backward}", watch() is None)
+        lab.collect()
+        lab.holds(f"a context that holds its result is freed, backward {backward}", lab.gone(watch))
 
     for name, custom in {"a Function": True, "an operator": False}.items():
         for on_tensor in (True, False):
@@ -114,8 +114,8 @@ def cycles_within_graphs(lab: Lab) -> None:
             lab.same(f"{what} that holds its node is called", len(calls))
             lab.holds(f"{what} lives with its graph", watch() is not None)
             del end
-            gc.collect()
-            lab.holds(f"{what} is freed with its graph", watch() is None)
+            lab.collect()
+            lab.holds(f"{what} is freed with its graph", lab.gone(watch))
 
 
 @behaviour("autograd", sees=("value",))
@@ -133,14 +133,14 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
         (view * 2).sum().backward()
         return weakref.ref(token)
 
-    lab.holds("the graph of a base is freed", changed()() is None)
+    lab.holds("the graph of a base is freed", lab.gone(changed()))
     lab.expect("gradient", x.grad, [[2.0, 0.0], [2.0, 0.0]])
     x.grad = None
     part = x[0].clone().view(-1)
     part.relu_()
     kept = part.clone()
     del part
-    gc.collect()
+    lab.collect()
     kept.sum().backward()
     lab.expect("a changed view that only its result needs", x.grad, [[1.0, 0.0], [0.0, 0.0]])
     parent = lab.put([1.0, 2.0], requires_grad=True)
@@ -148,7 +148,7 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
     node = weakref.ref(base)
     view = base.detach()
     del base
-    lab.holds("a detached tensor does not keep the one it came from", node() is None)
+    lab.holds("a detached tensor does not keep the one it came from", lab.gone(node))
     lab.expect("its value", view, [1.0, 2.0])
 
     class Collects(Function):
@@ -191,15 +191,15 @@ def metadata_of_nodes_is_freed(lab: Lab) -> None:
             first, watch = build(False)
             lab.same(f"first derivative, anomaly {anomaly}", first.detach())
             del first
-            gc.collect()
-            lab.holds(f"the token is freed, anomaly {anomaly}", watch() is None)
+            lab.collect()
+            lab.holds(f"the token is freed, anomaly {anomaly}", lab.gone(watch))
             first, watch = build(True)
             del first
-            gc.collect()
-            lab.holds(f"it is freed after a backward, anomaly {anomaly}", watch() is None)
+            lab.collect()
+            lab.holds(f"it is freed after a backward, anomaly {anomaly}", lab.gone(watch))
     result: Any = _Same.apply(x * 2)
     node = result.grad_fn
     del result
-    gc.collect()
+    lab.collect()
     node.metadata["note"] = 1
     lab.same("metadata of a node whose result is gone", node.metadata["note"])

@@ -299,25 +299,25 @@ def memory_of_graphs(lab: Lab) -> None:
     seen = watched(a)
     total = a + 1
     del a
-    lab.holds("a summand is not kept", seen() is None)
+    lab.holds("a summand is not kept", lab.gone(seen))
     a = x * 2
     seen = watched(a)
     square = a * a
     del a
     lab.holds("a factor is kept", seen() is not None)
     (square + total).sum().backward()
-    lab.holds("it is let go after backward", seen() is None)
+    lab.holds("it is let go after backward", lab.gone(seen))
     lab.same("gradient", x.grad)
     a = x * 2
     seen = watched(a)
     square = a * a
     del a, square
-    lab.holds("or with the result", seen() is None)
+    lab.holds("or with the result", lab.gone(seen))
     constant = x * 3
     seen = watched(constant)
     indexed = constant[torch.tensor([0], device=lab.device)]
     del constant
-    lab.holds("indexing keeps sizes, not the tensor", seen() is None)
+    lab.holds("indexing keeps sizes, not the tensor", lab.gone(seen))
     indexed.sum().backward()
     lab.same("gradient of indexing", x.grad)
 

@@ -190,7 +190,7 @@ def gradients_of_lists(lab: Lab) -> None:
     watch = weakref.ref(token)
     result[0].grad_fn.metadata["token"] = token
     del token, result
-    lab.holds("the graph is gone with its result", watch() is None)
+    lab.holds("the graph is gone with its result", lab.gone(watch))
 
 
 @behaviour("foreach", dtypes=("float32", "float64", "bfloat16", "int64"), level="core", sees=("value",))

@@ -336,7 +336,7 @@ def loading_children(lab: Lab) -> None:
     try:
         recurrent.load_state_dict(values)
         del values
-        lab.holds("no entry is held by a cycle of references", all(reference() is None for reference in kept))
+        lab.holds("no entry is held by a cycle of references", lab.gone(*kept))
     finally:
         if on:
             gc.enable()
