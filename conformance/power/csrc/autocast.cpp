@@ -224,6 +224,12 @@ class Interposed : public c10::OperatorKernel {
     };
     try {
       run(stack);
+      // A kernel in the queue may hold the weight itself: it must have read the old values before these go.
+      for (const c10::IValue& value : *stack) {
+        if (value.isTensor() && value.toTensor().defined()) {
+          static_cast<void>(value.toTensor().detach().cpu());
+        }
+      }
     } catch (...) {
       restore();
       throw;

@@ -175,9 +175,8 @@ CALLS: Mapping[str, Mapping[str, Arguments]] = {
     "nll_loss": {"default": _classes},
     "multi_margin_loss": {"default": _classes},
     "multilabel_margin_loss": {"default": lambda m: [m.values(1, 4), m.places(1, 2, -1, 0).reshape(1, 4)]},
-    **{
-        name: {"default": _loss} for name in ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss", "kl_div")
-    },
+    **{name: {"default": _loss} for name in ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")},
+    "kl_div": {"default": lambda m: [m.values(3, 4), m.positive(3, 4)]},  # whose logarithm is taken
     **{name: {"default": _signed_loss} for name in ("hinge_embedding_loss", "soft_margin_loss")},
     "margin_ranking_loss": {"default": lambda m: [*_loss(m), m.signs(3, 4)]},
     "poisson_nll_loss": {"default": lambda m: [*_loss(m), True, False, 1e-8, 1]},
