@@ -117,12 +117,15 @@ def compute(
     *,
     seed: int | None = None,
     applied: Rule | None = None,
+    info: Any = None,
 ) -> Expected:
     """Return the CPU's values for a sample, not cached; never raises for an error of the operator.
 
-    ``applied`` is the rule of the tolerance, by default that of the operator of the subject's name.
+    ``applied`` is the rule of the tolerance, by default that of the operator of the subject's name; ``info``
+    the record whose ``op`` is called, by default torch's own of the subject.
     """
-    info = find(subject.kind, subject.name).info
+    if info is None:
+        info = find(subject.kind, subject.name).info
     if applied is None:
         applied = rule(subject.name, dtype)
     if seed is None:

@@ -399,7 +399,11 @@ BUILT: Mapping[str, Built] = {
     "isin.Tensor_Scalar": Built(
         "isin", lambda m: [[m.values(4, 6), 2], [m.values(4, 6), 1, {"invert": True}]]
     ),
-    "isin.Scalar_Tensor": Built("isin", lambda m: [[2, m.values(6)], [1, m.values(6), {"invert": True}]]),
+    "isin.Scalar_Tensor": Built(
+        "isin",
+        # The first one is found at the end: whoever reads other memory does not find it.
+        lambda m: [[2, m.distinct(5).sort()[0]], [2, m.values(6)], [1, m.values(6), {"invert": True}]],
+    ),
     "clamp_max": Built("clamp", lambda m: [[m.values(3, 5), 1]]),
     "remainder.Scalar_Tensor": Built("remainder", lambda m: [[7, m.positive(3, 5)]]),
     "bucketize.Scalar": Built(

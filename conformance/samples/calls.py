@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -134,6 +135,8 @@ def certain_calls_of(subject: Subject, dtype: str) -> SampleSet:
 def _calls(subject: Subject, dtype: str) -> list[Sample]:
     if subject.name in built.BUILT:
         return built.samples(subject.name, dtype)
+    if dtype in subject.info.converted:
+        return list(converted(subject, dtype))
     found: dict[tuple[Any, ...], Sample] = {}
     backward = subject.info.backward
     for name in subject.info.operators:
@@ -158,6 +161,34 @@ def _calls(subject: Subject, dtype: str) -> list[Sample]:
     telling = built.samples(subject.name, dtype, TELLING)
     ordered = [*telling, *_in_rows(subject, dtype, ordered), *ordered][:_CALLS]
     return [sample.replace(index=index) for index, sample in enumerate(ordered)]
+
+
+#: Arguments that keep their dtype, as they are places.
+_INDICES = ("index", "indices")
+
+
+def converted(subject: Subject, dtype: str) -> Iterator[Sample]:
+    """Yield the calls of an overload in the dtype of most of its calls, with tensors of another dtype.
+
+    A number that is infinite or NaN is 1 there, as other dtypes have no such number.
+    """
+    own = [name for name in subject.info.dtypes if name not in (dtype, *subject.info.converted)]
+    source = min(own, key=lambda name: (name != "float32", name != "int64", name))
+    names = [argument.name for argument in find(subject.kind, subject.name).info.op._schema.arguments]
+    calls = calls_of(subject, source)
+    for sample in (calls[index] for index in range(calls.available)):
+        given = dict(zip(names, (sample.input, *sample.args), strict=False)) | sample.kwargs
+        kept = {id(t) for name in _INDICES for t in trees.tensors(given.get(name))}
+
+        def leaf(value: Any, kept: set[int] = kept) -> Any:
+            if isinstance(value, float) and not math.isfinite(value):
+                return 1
+            if not isinstance(value, torch.Tensor) or dtype_name(value.dtype) != source or id(value) in kept:
+                return value
+            return value.to(dtype_of(dtype))
+
+        input, args, kwargs = trees.tree_map(leaf, sample.arguments)
+        yield sample.replace(input=input, args=args, kwargs=kwargs)
 
 
 def made_by(

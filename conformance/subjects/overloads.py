@@ -25,7 +25,7 @@ _POINTWISE = frozenset(
     {
         *("elu_backward", "hardshrink_backward", "hardsigmoid_backward", "hardswish_backward"),
         *("hardtanh_backward", "leaky_relu_backward", "mish_backward", "softplus_backward"),
-        "softshrink_backward",
+        *("softshrink_backward", "rsub.Tensor", "floor_divide"),
     }
 )
 
@@ -41,7 +41,8 @@ class Overload:
     the latter with ``outs`` besides. ``operators`` are names of torch's database whose samples call it in one
     of ``dtypes``, in a backward pass if ``backward`` is true; ``random``: it draws random numbers. ``idle``
     holds by property the dtypes in which it finds nothing to check on the CPU. ``pointwise``: each element of
-    the result is computed of one element of each argument.
+    the result is computed of one element of each argument. ``converted``: those of ``dtypes`` in which no
+    operator's sample calls it, so that calls are converted from another.
     """
 
     op: Any
@@ -54,6 +55,7 @@ class Overload:
     random: bool
     idle: Mapping[str, Sequence[str]]
     pointwise: bool = False
+    converted: Sequence[str] = ()
 
 
 def name_of(op: Any) -> str:
@@ -160,5 +162,6 @@ def table() -> dict[str, Overload]:
                 torch.Tag.nondeterministic_seeded in op.tags and row.get("draws", True),
                 row.get("idle", {}),
                 torch.Tag.pointwise in op.tags or name in _POINTWISE,
+                row.get("converted", ()),
             )
     return found

@@ -1,6 +1,7 @@
 """``python -m conformance.upkeep.overloads``: writes which operators call which overloads in which dtypes.
 
-With ``--idle`` it adds in which dtypes a property finds nothing to check, from a run on the CPU.
+With ``--convert`` it adds dtypes in which the CPU takes calls that no sample makes. With ``--idle`` it adds
+in which dtypes a property finds nothing to check, from a run on the CPU.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import functools
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ from conformance import torch_private
 from conformance.checking.recorder import CHECKED_NOTHING
 from conformance.oracle import promises
 from conformance.samples.built import BUILT, samples
-from conformance.samples.calls import Recording, record
+from conformance.samples.calls import Recording, converted, record
 from conformance.samples.kernels import base_name
-from conformance.samples.operators import dtype_name, evenly, samples_of
+from conformance.samples.operators import Sample, dtype_name, evenly, samples_of
 from conformance.subjects import overloads
 from conformance.subjects.databases import Subject, subjects
 
@@ -48,6 +49,9 @@ _FREE = re.compile(
     r"mode$|_?unique\w*$|_?cumm(ax|in)_helper$"
     r"|_?linalg_(svd|eigh|eig|eigvals|qr|lu|lu_factor|lu_factor_ex|ldl_factor_ex)$|geqrf$|_linalg_check_errors$"
 )
+
+#: Their tensors are two ends, whose dtype is not that of the result.
+_ENDS = re.compile(r"(lin|log)space")
 
 
 def calls() -> Iterator[tuple[Subject, bool, dict[str, set[str]]]]:
@@ -142,6 +146,44 @@ def _answered(name: str) -> Iterator[str]:
             break
 
 
+def convert(rows: dict[str, Any]) -> int:
+    """Add to the table the dtypes of an overload's own operator in which the CPU takes its calls, converted
+    from another dtype, as no operator's sample makes them; return how many those are.
+    """
+    own: dict[str, Subject] = {}
+    for operator in subjects("operator"):
+        own.setdefault(re.sub(r"nn\.functional\.", "", operator.name).replace(".", "_"), operator)
+    count = 0
+    for subject in subjects("overload"):
+        found = own.get(base_name(subject.name))
+        if found is None or subject.info.backward or subject.info.random or subject.name in BUILT:
+            continue
+        row = rows[subject.name]
+        if row["dtypes"] == ["bool"] or _ENDS.match(subject.name):
+            continue
+        able = {dtype_name(dtype) for dtype in torch_private.forward_dtypes(found.info)}
+        missing = sorted(able.intersection(_DTYPES).difference(row["dtypes"]))
+        added = [dtype for dtype in missing if any(map(_takes(subject), converted(subject, dtype)))]
+        if added:
+            row["converted"] = sorted({*row.get("converted", ()), *added})
+            row["dtypes"] = sorted({*row["dtypes"], *added})
+            row["operators"] = list(dict.fromkeys([*row["operators"], found.name]))
+            count += len(added)
+    return count
+
+
+def _takes(subject: Subject) -> Callable[[Sample], bool]:
+    def takes(sample: Sample) -> bool:
+        try:
+            with torch_private.torch_seeded(0), torch_private.quiet():
+                sample.call(subject.info.op)
+        except Exception:
+            return False
+        return True
+
+    return takes
+
+
 def idle(rows: dict[str, Any], document: Path) -> int:
     """Note in the table what has checked nothing in a run on the CPU; return how many results that are."""
     count = 0
@@ -169,8 +211,12 @@ def main() -> int:
         metavar="RESULTS",
         help="results.json of 'conformance run --target cpu --mode eager --level full -k overload-'",
     )
+    parser.add_argument("--convert", action="store_true", help="add dtypes in which calls can be converted")
     options = parser.parse_args()
-    if options.idle is not None:
+    if options.convert:
+        rows = json.loads(overloads._FILE.read_text())
+        print(f"{convert(rows)} dtypes have converted calls")
+    elif options.idle is not None:
         rows = json.loads(overloads._FILE.read_text())
         print(f"{idle(rows, options.idle)} results check nothing")
     else:

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,19 +23,22 @@ from conformance.checking.compare import (
 )
 from conformance.checking.invocation import attempt, report_error
 from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import EXACT, Rule, rule
+from conformance.checking.tolerances import EXACT, Rule
 from conformance.model.verdicts import Kind
 from conformance.oracle import promises
 from conformance.oracle.operators import Expected, compute, written_places
 from conformance.oracle.promises import orders
 from conformance.properties.operators._common import declared, tolerance_for
+from conformance.properties.operators._enlarged import Way, ways
 from conformance.properties.overloads import _invariants
-from conformance.properties.overloads._memory import FILLERS, host_memory_holding
+from conformance.properties.overloads._memory import FILLERS, freed_memory_of_nan, host_memory_holding
+from conformance.properties.overloads._rules import rule_of
 from conformance.samples import built
+from conformance.samples.cache import SubjectCache
 from conformance.samples.calls import calls_of, certain_calls_of
 from conformance.samples.copies import to_host
 from conformance.samples.kernels import base_name
-from conformance.samples.operators import Sample, dtype_name, dtype_of
+from conformance.samples.operators import Sample, SampleSet, dtype_name, dtype_of
 from conformance.subjects.databases import Subject, find
 from conformance.subjects.overloads import Overload
 from conformance.target.target import Target
@@ -91,12 +94,6 @@ _TRUSTING = re.compile(
 )
 
 
-#: Operators whose tolerance holds for all options of an overload, if that of the first one does not.
-_RULES = {
-    **dict.fromkeys(("index_reduce", "scatter_reduce", "scatter", "put", "index_put"), "scatter_add"),
-    "div": "true_divide",
-}
-
 #: Overloads that return values and the places at which they were found.
 _INDEXED = re.compile(
     r"(sort|topk|kthvalue|median|nanmedian|cummax|cummin|\w*max_pool\dd_with_indices|adaptive_max_pool\dd"
@@ -134,7 +131,7 @@ class Answer:
     plain: Any
     comparison: Comparison = Comparison.VALUES
 
-    @property
+    @functools.cached_property
     def overload(self) -> Overload:
         """torch's own overload."""
         return torchs_own(self.subject)
@@ -164,25 +161,25 @@ class Answer:
 
     @functools.cached_property
     def rule(self) -> Rule:
-        """The tolerance class, that of the operator that calls the overload.
-
-        What is pointwise adds nothing up: errors do not grow with the number of elements.
-        """
-        direction = "backward" if self.subject.info.backward else "forward"
-        name = base_name(self.subject.name)
-        found = rule(_RULES.get(name, self.subject.info.operators[0]), self.dtype, direction)
-        if self.overload.pointwise:
-            return dataclasses.replace(found, growth="none", local=True)
-        return found
+        """The tolerance class, that of the operator that calls the overload."""
+        return rule_of(self.subject.name, self.subject.info, self.dtype, self.sample)
 
     @functools.cached_property
     def expected(self) -> Expected:
         """The same in raised precision, with the condition of every element; computed when asked for."""
-        expected = compute(self.subject, self.dtype, self.sample, applied=self.rule)
+        info = self.overload
+        if hidden_writes(info.op):
+            info = dataclasses.replace(info, op=functools.partial(_all_results, info.op))
+        expected = compute(self.subject, self.dtype, self.sample, applied=self.rule, info=info)
         same = [t.dtype for t in trees.tensors(expected.plain)] == [
             t.dtype for t in trees.tensors(self.plain)
         ]
         return expected if same else Expected(error=TypeError("the call was made in place"))
+
+    @functools.cached_property
+    def ways(self) -> Iterable[Way]:
+        """The ways to enlarge the call that the CPU takes; each is looked for once, when it is asked for."""
+        return _Remembered(ways(self.subject, self.sample))
 
     @property
     def fits_in_place(self) -> bool:
@@ -206,6 +203,20 @@ class Answer:
         if not outcome.ok:
             return None
         return dataclasses.replace(self, after=host, plain=outcome.value.detach())
+
+
+class _Remembered(Iterable[Way]):
+    """The items of an iterator, kept for the next look."""
+
+    def __init__(self, source: Iterator[Way]) -> None:
+        self._source = source
+        self._seen: list[Way] = []
+
+    def __iter__(self) -> Iterator[Way]:
+        yield from self._seen
+        for item in self._source:
+            self._seen.append(item)
+            yield item
 
 
 def answer(
@@ -235,6 +246,11 @@ def with_writes(op: Any, sample: Sample, returned: Any) -> Any:
     return (returned, values)
 
 
+def _all_results(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call, and return what :func:`with_writes` does."""
+    return with_writes(op, Sample(0, args[0], args[1:], kwargs), op(*args, **kwargs))
+
+
 @functools.cache
 def hidden_writes(op: Any) -> Sequence[tuple[int, str]]:
     """Return position and name of the arguments that an overload writes and does not return."""
@@ -257,9 +273,9 @@ def torchs_own(subject: Subject) -> Overload:
 def gives_the_same_again(found: Answer) -> bool:
     """Return whether the CPU gives the same bits again when new memory holds something else."""
     kept = []  # so that the next answer gets other memory, with other traces of the allocator in it
-    for filler in FILLERS:
-        sizes = [tensor.nbytes for tensor in trees.tensors(found.plain)]
-        with host_memory_holding(filler, sizes):
+    sizes = [tensor.nbytes for tensor in trees.tensors(found.plain)]
+    for memory in (freed_memory_of_nan(sizes), *(host_memory_holding(filler, sizes) for filler in FILLERS)):
+        with memory:
             fresh = answer(found.subject, dtype_name(found.dtype), found.sample)
         if fresh is None:
             return False
@@ -279,6 +295,17 @@ def call_quietly(op: Any, sample: Sample) -> Any:
         return sample.call(op)
 
 
+#: Answers by the identity of the subject, which is kept with them, as tests hand in broken ones of one name.
+_kept: SubjectCache[tuple[int, str, bool], tuple[Subject, list[Answer]]] = SubjectCache()
+
+
+def _answered(subject: Subject, dtype: str, calls: SampleSet) -> Iterator[Answer]:
+    for index in range(calls.available):
+        found = answer(subject, dtype, calls[index])
+        if found is not None:
+            yield found
+
+
 def answers(
     target: Target, subject: Subject, recorder: Recorder, limit: int, *, drawn: bool = False
 ) -> Iterator[Answer]:
@@ -287,12 +314,13 @@ def answers(
     The first one can be made in place, if any can. With ``drawn`` the results may be random numbers.
     """
     dtype = recorder.id.dtype
-    calls = (
-        certain_calls_of(subject, dtype) if subject.info.random and not drawn else calls_of(subject, dtype)
-    )
+    certain = subject.info.random and not drawn
+    calls = certain_calls_of(subject, dtype) if certain else calls_of(subject, dtype)
     recorder.samples(0, calls.available)
-    found = [answer(subject, dtype, calls[index]) for index in range(calls.available)]
-    known = [one for one in found if one is not None and _is_declared(target, one)]
+    _, found = _kept.value(
+        subject.name, (id(subject), dtype, certain), lambda: (subject, list(_answered(subject, dtype, calls)))
+    )
+    known = [one for one in found if _is_declared(target, one)]
     fitting = max((one for one in known if one.fits_in_place), key=_worth, default=None)
     ordered = known if fitting is None else [fitting, *(one for one in known if one is not fitting)]
     for one in ordered[:limit]:

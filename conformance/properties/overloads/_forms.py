@@ -272,7 +272,8 @@ class _Attempt:
         return agree(self.target, self.recorder, self.found, actual, what)
 
     def _fact(self, holds: bool, kind: Kind, text: str) -> None:
-        fact(self.recorder, holds, kind, f"{self.what} {text}.", sample=self.found.sample.index)
+        message = "" if holds else f"{self.what} {text}."
+        fact(self.recorder, holds, kind, message, sample=self.found.sample.index)
 
 
 def as_returned(like: Any, parts: list[torch.Tensor]) -> Any:

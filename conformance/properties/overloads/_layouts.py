@@ -40,12 +40,14 @@ Layout = Callable[[torch.Tensor], Placed | None]
 
 
 def _filled(shape: tuple[int, ...], like: torch.Tensor, extreme: int) -> torch.Tensor:
-    """Return memory full of the canary, of zeros if the tensor is all ones: ``torch.all`` of both is the same
-    otherwise.
+    """Return memory full of the canary; of zeros if the tensor is all ones, as ``torch.all`` of both is the
+    same otherwise; of ones if all its numbers are the canary.
     """
     canary = extreme if like.is_floating_point() or like.is_complex() else _CANARY
     if bool((like == 1).all()):
         canary = 0
+    elif canary == _CANARY and bool((like == _CANARY).all()):
+        canary = 1
     return torch.empty(shape, dtype=like.dtype, device=like.device).fill_(canary)
 
 
@@ -83,10 +85,10 @@ def transposed_at_offset(tensor: torch.Tensor) -> Placed | None:
 
 
 def channels_last_at_offset(tensor: torch.Tensor) -> Placed | None:
-    """Channels innermost, after another tensor of the same size."""
-    if tensor.dim() not in (4, 5) or tensor.numel() < 2:
-        return None
+    """Channels innermost, after another tensor of the same size; one place alone has no order."""
     spatial = tensor.shape[2:]
+    if tensor.dim() not in (4, 5) or tensor.numel() == 0 or tensor.shape[1] == 1 or spatial.numel() == 1:
+        return None
     base = _filled((2, tensor.shape[0], *spatial, tensor.shape[1]), tensor, _BELOW)
     return _put(base[1].movedim(-1, 1), base, tensor)
 

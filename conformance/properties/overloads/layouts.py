@@ -12,7 +12,7 @@ from conformance.checking import trees
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.properties.overloads._answers import Answer, answers, dtypes, trusts_its_callers
-from conformance.properties.overloads._changes import again, in_dimensions, mapped, with_tensor
+from conformance.properties.overloads._changes import again, arguments, in_dimensions, mapped, with_tensor
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, Laid, forms_of, hold
 from conformance.properties.overloads._layouts import (
     LAYOUTS,
@@ -45,6 +45,14 @@ Tried = set[tuple[str, str, int | None]]
 
 #: Overloads that write to the places that an argument names.
 _WRITES_PLACES = re.compile(r"index_(copy|put)|scatter|put|max_unpool")
+#: Those in which the order of two writes to one place does not matter: they add up, or write the same.
+_IN_ANY_ORDER = re.compile(r"scatter(_add|_reduce|\.reduce|\.value)")
+#: Overloads that trust their callers, and whose integers may be alike: pivots, places that gradients go to,
+#: bags of which all but the last are empty, bits of random numbers.
+_MAY_BE_ALIKE = re.compile(
+    r"lu_unpack|linalg_(lu|ldl)_solve|(fractional_|adaptive_)?max_pool\dd(_with_indices)?_backward"
+    r"|_embedding_bag|_sobol_engine"
+)
 
 
 def safe_on_the_cpu(subject: Subject, dtype: str) -> bool:
@@ -165,19 +173,37 @@ def _in_four_dimensions(target: Target, recorder: Recorder, found: Answer, tried
 
 def rows_alike(found: Answer, place: int) -> Answer | None:
     """Return the same call with all rows of one tensor equal to its first; None if the CPU raises for it."""
-    if found.rule.name == "factorisation":  # equal rows make a matrix singular; equal matrices do not
+    tensor = found.sample.tensors()[place]
+    counts = not (tensor.is_floating_point() or tensor.is_complex())
+    if (
+        found.rule.name == "factorisation" and not counts
+    ):  # equal rows make a matrix singular; equal matrices do not
         batched = None if trusts_its_callers(found.subject) else in_dimensions(found, 3)
         if batched is None or batched.sample.tensors()[place].dim() < 3:
             return None
         found = batched
-    tensor = found.sample.tensors()[place]
+        tensor = found.sample.tensors()[place]
     repeated = alike(tensor)
     if repeated is None:
         return None
-    counts = not (tensor.is_floating_point() or tensor.is_complex())
     if counts and place > 0:
-        if trusts_its_callers(found.subject):
+        if trusts_its_callers(found.subject) and not _MAY_BE_ALIKE.match(found.subject.name):
             return None  # lengths and offsets that fit no longer
-        if _WRITES_PLACES.match(base_name(found.subject.name)):
-            return None  # equal indices write to one place, in an order that is free
+        if _write_to_one_place(found, tensor):
+            return None  # in an order that is free
     return again(found, with_tensor(found.sample, place, repeated))
+
+
+def _write_to_one_place(found: Answer, indices: torch.Tensor) -> bool:
+    """Return whether a call writes different values to one place if all rows of an argument are alike."""
+    name = found.subject.name
+    if not _WRITES_PLACES.match(base_name(name)) or _IN_ANY_ORDER.match(name):
+        return False
+    named = {argument.name: value for argument, value in arguments(found)}
+    if not any(one is indices for key in ("index", "indices") for one in trees.tensors(named.get(key))):
+        return False
+    if named.get("accumulate"):
+        return False
+    along = next(dimension for dimension, size in enumerate(indices.shape) if size > 1)
+    dim = named.get("dim")
+    return dim is None or indices.dim() < 2 or dim % indices.dim() == along

@@ -13,7 +13,7 @@ import torch
 from conformance.checking import trees
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
-from conformance.properties.operators._enlarged import Way, ways
+from conformance.properties.operators._enlarged import Way
 from conformance.properties.overloads._answers import (
     Answer,
     answer,
@@ -48,7 +48,8 @@ _TO_GROW = 8
 #: A call grows to so many times the size that its result is to have, at most.
 _MOST_SHARE = 16
 _TENSORS = 4
-#: Calls with a tensor of no elements that are tried, of those that the CPU takes.
+#: Calls with a tensor of no elements that are tried, of twice as many that the CPU takes: those first that
+#: return elements.
 _EMPTY = 6
 _RANKS = (4, 5, 6, 7)
 #: Behind a vector of 16, and above the sizes from which on kernels work in parts.
@@ -114,7 +115,8 @@ def _changes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[A
     yield from _ranks(known)
     for found in known[:_LIMIT]:
         yield from scalars(found)
-    yield from itertools.islice(itertools.chain.from_iterable(map(empty, known)), _EMPTY)
+    nothing = list(itertools.islice(itertools.chain.from_iterable(map(empty, known)), 2 * _EMPTY))
+    yield from sorted(nothing, key=lambda found: _elements(found) == 0)[:_EMPTY]
     yield from long_products(known)
     yield from next(filter(None, (list(_in_numbers(found)) for found in known[:_LIMIT])), [])
     if base_name(subject.name) in _UNIQUE:
@@ -124,7 +126,7 @@ def _changes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[A
     yield from larger
     if larger and subject.name not in SLOW and torch.Tag.dynamic_output_shape in known[0].overload.op.tags:
         # Some elements give none in the result; of so many, enough do.
-        sample = _grown([], ways(subject, known[0].sample), _DYNAMIC * _SIZES[-1])
+        sample = _grown([], iter(known[0].ways), _DYNAMIC * _SIZES[-1])
         changed = None if sample is None else again(known[0], sample)
         if changed is not None:
             yield changed
@@ -237,7 +239,7 @@ def empty(found: Answer) -> Iterator[Answer]:
 def _sizes(found: Answer, sizes: Sequence[int], *, growing: bool = False) -> Iterator[Answer]:
     """Yield the answers to larger calls; with ``growing`` only to those whose result is as large."""
     known: list[Way] = []
-    new = (way for way in ways(found.subject, found.sample) if way.grows or not growing)
+    new = (way for way in found.ways if way.grows or not growing)
     share = max(t.numel() for t in found.sample.tensors()) // max(1, _elements(found)) if growing else 1
     for size in sizes[: 3 if found.subject.name in SLOW else None]:
         sample = _grown(known, new, size * max(1, min(share, _MOST_SHARE)))

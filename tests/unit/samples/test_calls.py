@@ -31,6 +31,22 @@ def test_calls_differ_in_form_and_the_first_one_has_elements() -> None:
     assert all(tensor.numel() for tensor in samples[0].tensors())
 
 
+def test_calls_are_converted_to_dtypes_in_which_no_sample_makes_them() -> None:
+    subject = find("overload", "scatter.value")
+    assert "float32" in subject.info.converted and "int64" not in subject.info.converted
+    samples = calls_of(subject, "float32")
+    assert samples.available
+    for sample in (samples[index] for index in range(samples.available)):
+        assert [tensor.dtype for tensor in sample.tensors()] == [torch.float32, torch.int64]
+        sample.call(subject.info.op)
+
+
+def test_a_number_that_other_dtypes_lack_is_none_of_a_converted_call() -> None:
+    samples = calls_of(find("overload", "ne.Scalar"), "int32")
+    numbers = [samples[index].args[0] for index in range(samples.available)]
+    assert numbers and all(abs(number) < 1000 for number in numbers)
+
+
 def test_a_recording_keeps_arguments_as_they_were_before_the_call() -> None:
     x = torch.zeros(3)
     with Recording("add.Tensor") as recording:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from conformance.model.verdicts import Kind
 from conformance.subjects.overloads import Overload
 from tests.planted.overloads.faults.planting import dense, plant, without_offset
@@ -27,6 +29,29 @@ def offsets_of_strided_arguments_are_ignored(overload: Overload) -> dict[str, An
 @plant("overload-layouts", "relu", "float32", Kind.VALUE)
 def expanded_arguments_are_read_as_dense(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x: overload.op(dense(x) if 0 in x.stride() else x)}
+
+
+@plant("overload-layouts", "scatter.src", "float32", Kind.VALUE)
+def expanded_places_are_read_as_dense(overload: Overload) -> dict[str, Any]:
+    def op(x: Any, dim: int, index: Any, source: Any) -> Any:
+        read = dense(index) % x.shape[dim] if 0 in index.stride() else index
+        return overload.op(x, dim, read, source)
+
+    return {"op": op}
+
+
+@plant("overload-layouts", "isin.Tensor_Tensor", "int64", Kind.VALUE)
+def expanded_elements_are_read_as_dense(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda x, y, **kwargs: overload.op(x, dense(y) if 0 in y.stride() else y, **kwargs)}
+
+
+@plant("overload-layouts", "add.Tensor", "float32", Kind.VALUE)
+def offsets_in_channels_last_are_ignored(overload: Overload) -> dict[str, Any]:
+    def op(x: Any, y: Any, **kwargs: Any) -> Any:
+        last = y.dim() == 4 and not y.is_contiguous() and y.is_contiguous(memory_format=torch.channels_last)
+        return overload.op(x, without_offset(y) if last else y, **kwargs)
+
+    return {"op": op}
 
 
 @plant("overload-layouts", "mul.Tensor", "float32", Kind.STATE)
