@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 
 from conformance.checking import trees
+from conformance.checking.invocation import attempt
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId
 from conformance.oracle import promises
@@ -38,7 +40,7 @@ from conformance.properties.overloads._strides import promised
 from conformance.properties.overloads.options import NO_VALUES
 from conformance.samples.calls import calls_of
 from conformance.samples.kernels import base_name
-from conformance.samples.operators import bits, dtype_name, dtype_of
+from conformance.samples.operators import Sample, bits, dtype_name, dtype_of
 from conformance.subjects import overloads
 from conformance.subjects.databases import Subject, find
 from conformance.target import file as target_file
@@ -53,6 +55,8 @@ OF_VALUES = frozenset(
 )
 #: Kinds that need a result of several elements.
 OF_SEVERAL = frozenset({"last-element", "tail-of-16", "above-size", "result-strides", "write-partial"})
+#: Kinds that need an argument of which a call writes elements.
+OF_WRITES = frozenset({"write-lost", "write-partial", "write-astray", "out-not-resized"})
 #: Kinds that show only if an argument has several elements.
 OF_LAYOUTS = frozenset({"strides-ignored", "expanded-ignored", "grad-strided", "offset-and-strides-ignored"})
 #: Kinds that give a kernel other values for an argument.
@@ -113,6 +117,10 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return "torch documents that the option changes no value"
     if subject is not None and fault.kind in _LAYOUTS_OF and not _is_kept_by_the_cpu(fault, subject):
         return "torch's own kernel gives other results for such a layout of that argument in every call"
+    if subject is not None and fault.kind == "empty-input" and _is_unwritten(fault, subject):
+        return (
+            "torch's own kernel leaves the result of nothing unwritten in every call that the suite can make"
+        )
     if fate != Fate.ASLEEP.value:
         return None
     need = kinds.NEEDS.get(fault.kind)
@@ -148,6 +156,8 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         )
     if fault.kind == "low-precision" and not any(map(_needs_precision, _results(fault, subject))):
         return "the CPU's results are exact in the next smaller dtype in every call that the suite can make"
+    if fault.kind in OF_WRITES and not _takes(subject, fault.dtype, functools.partial(_writes, fault)):
+        return "the CPU writes no element there in any call that the suite can make"
     if fault.kind in OF_SEVERAL and not _takes(subject, fault.dtype, functools.partial(_several, fault)):
         return "the CPU returns one element there in every call that the suite can make"
     if fault.kind == "offset-in-channels-last-ignored" and not _takes(
@@ -193,7 +203,9 @@ def _answers(subject: Subject, dtype: str | None) -> tuple[Answer, ...]:
 
 
 def _takes(subject: Subject, dtype: str | None, of: Callable[[Answer], bool]) -> bool:
-    return any(of(found) for found in _answers(subject, dtype))
+    """Return whether some call has a property; True if the suite has no call in that dtype."""
+    known = _answers(subject, dtype)
+    return not known or any(of(found) for found in known)
 
 
 def _in_rank(rank: int, found: Answer) -> bool:
@@ -337,13 +349,56 @@ def _needs_precision(result: torch.Tensor) -> bool:
 
 
 def _of_nothing(fault: Fault, found: Answer) -> bool:
+    if trusts_its_callers(found.subject) and not _empty_calls(found.subject, dtype_name(found.dtype)):
+        return any(count != 0 for count in _counts_on_meta(fault, found))
+    return any(_returns_elements(fault, changed) for changed in _answers_to_nothing(found))
+
+
+def _answers_to_nothing(found: Answer) -> Sequence[Answer]:
     if trusts_its_callers(found.subject):
-        made = _empty_calls(found.subject, dtype_name(found.dtype))
-        return not made or any(_returns_elements(fault, one) for one in made)
-    return any(
-        _returns_elements(fault, changed) and any(tensor.numel() == 0 for tensor in changed.sample.tensors())
-        for changed in shapes.empty(found)
-    )
+        return _empty_calls(found.subject, dtype_name(found.dtype))
+    made = shapes.empty(found)
+    return [one for one in made if any(tensor.numel() == 0 for tensor in one.sample.tensors())]
+
+
+def _is_unwritten(fault: Fault, subject: Subject) -> bool:
+    """Return whether what the CPU returns for nothing is what its memory held before, in every call."""
+    made = [one for found in _answers(subject, fault.dtype) for one in _answers_to_nothing(found)]
+    having = [one for one in made if _returns_elements(fault, one)]
+    return bool(having) and not any(one.reproducible for one in having)
+
+
+def _counts_on_meta(fault: Fault, found: Answer) -> Iterator[int | None]:
+    """Yield how many elements the result has for calls with an empty tensor, by torch's Meta kernel, which
+    reads no memory; None if there is none.
+
+    The CPU cannot be asked for calls of what trusts its callers: others may end the process.
+    """
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(str(found.overload.op.name()), "Meta"):
+        yield None
+        return
+    for sample in _emptied(found.sample):
+        meta = mapped(
+            sample, lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta")
+        )
+        outcome = attempt(functools.partial(meta.call, found.overload.op))
+        if outcome.ok:
+            results = trees.tensors(outcome.value)
+            yield results[fault.position].numel() if fault.position < len(results) else None
+        elif isinstance(outcome.error, NotImplementedError):
+            yield None
+
+
+def _emptied(sample: Sample) -> Iterator[Sample]:
+    """Yield a call without elements along one dimension: of all tensors, of those of the first one's shape,
+    and of that one.
+    """
+    tensors = sample.tensors()
+    scopes = [tensors, [t for t in tensors if t.shape == tensors[0].shape], tensors[:1]]
+    for scope, dimension in itertools.product(scopes, (0, 1, -1)):
+        chosen = {id(t) for t in scope if t.dim() > max(dimension, 0)}
+        if chosen:
+            yield mapped(sample, lambda t: t.narrow(dimension, 0, 0) if id(t) in chosen else t)  # noqa: B023
 
 
 @functools.cache
@@ -360,10 +415,30 @@ def _returns_elements(fault: Fault, found: Answer) -> bool:
 
 
 def _several(fault: Fault, found: Answer) -> bool:
+    result = _written(fault, found) if fault.kind in OF_WRITES else _result(fault, found)
+    return result is None or result.dim() > (1 if fault.kind == "result-strides" else 0)
+
+
+def _result(fault: Fault, found: Answer) -> torch.Tensor | None:
     results = trees.tensors(found.plain)
-    return fault.position >= len(results) or results[fault.position].dim() > (
-        1 if fault.kind == "result-strides" else 0
-    )
+    return results[fault.position] if fault.position < len(results) else None
+
+
+def _written(fault: Fault, found: Answer) -> torch.Tensor | None:
+    """The result that a form writes to the argument at the fault's position; None if that is no out=."""
+    overload: overloads.Overload = found.subject.info
+    if _form_of(found.subject, fault.place) != OUT:
+        return None
+    written = overload.out._schema.arguments[fault.position].name
+    results = trees.tensors(found.returned)
+    if written not in overload.outs or len(results) != len(overload.outs):
+        return None
+    return results[list(overload.outs).index(written)]
+
+
+def _writes(fault: Fault, found: Answer) -> bool:
+    result = _written(fault, found)
+    return result is None or result.numel() > 0
 
 
 def _can_have_channels(fault: Fault, found: Answer) -> bool:

@@ -29,6 +29,9 @@ _SUMMING = re.compile(
     r"|_embedding_bag|native_layer_norm|_scaled_dot_product_flash_attention_for_cpu)(_out|_)?$"
 )
 
+#: Those whose first tensor is added to a product of the others.
+_ADDING = re.compile("b?add(mm|mv|bmm)")
+
 KINDS: Mapping[str, str] = {
     "last-element": "the last element of the result is wrong",
     "tail-of-16": "the elements after the last full 16 are wrong",
@@ -273,8 +276,11 @@ def _of_arguments(place: str, shape: Shape, add: _Add) -> None:
                 add("int-53-bits", argument)
         if len(shape.tensors) > 1 and str(shape.arguments[shape.tensors[1]].type) == "Tensor":
             add("swapped-arguments", shape.tensors[0], shape.tensors[1])
-        if shape.tensors and _SUMMING.match(place.split("::")[1].partition(".")[0]):
-            add("long-sum", shape.tensors[0], LONGEST_SUM)
+        name = place.split("::")[1].partition(".")[0]
+        if shape.tensors and _SUMMING.match(name):
+            # What a product is added to, the first argument, is no part of the sum.
+            added = _ADDING.match(name) is not None and shape.tensors[0] == 0
+            add("long-sum", shape.tensors[1 if added else 0], LONGEST_SUM)
     for position, neutral in shape.options():
         add("option-ignored", position, neutral)
     for position in shape.dimensions():

@@ -16,7 +16,7 @@ from conformance.plan.selection import Matcher
 from conformance.power import kinds
 from conformance.power.faults import Fault, scalar_types
 from conformance.power.pool import Answer, Job, Pool
-from conformance.power.seers import SEES
+from conformance.power.seers import ALSO_SEES, SEES
 from conformance.samples.kernels import base_name
 
 #: Seconds that a worker may be silent while it learns.
@@ -166,10 +166,13 @@ def _by_subject(cases: Iterable[list[Any]], select: Matcher) -> Iterator[Job]:
 
 
 def _distance(mutant: Fault, result: str) -> int:
-    """Return 0 for the property that is there to see the mutant, on an overload of its place, 1 for
-    other results of these overloads, and 2 for those of others.
+    """Return 0 for the property that is there to see the mutant, on an overload of its place, and for
+    behaviours that are; 1 for other results of these overloads, and 2 for those of others.
     """
     name, _, subject = result.partition("/")
+    area = subject.rpartition("@")[0]
+    if name in ALSO_SEES.get(mutant.kind, ()) or area == SEES.get(mutant.kind):
+        return 0
     if not name.startswith("overload-") or base_name(subject.rpartition("@")[0]) != base_name(mutant.place):
         return 2
     return int(SEES.get(mutant.kind) != name)

@@ -46,5 +46,12 @@ _SEES: Mapping[str, Sequence[str]] = {
     "graph_value": ("replay-dropped", "replay-once"),
     "autocast": ("cast-missing", "cast-to-other-dtype", "cast-stale"),
 }
+#: Behaviours that see a kind at places that no overload's results call often, or in large calls.
+ALSO_SEES: Mapping[str, frozenset[str]] = {
+    "leak": frozenset({"factories-many-times"}),
+    "stale-result": frozenset({"factories-many-times"}),
+    "flaky": frozenset({"factories-many-times"}),
+    "above-size": frozenset({"large-factories"}),
+}
 #: The property or area by kind.
 SEES: Mapping[str, str] = {kind: name for name, group in _SEES.items() for kind in group}

@@ -351,7 +351,8 @@ Call::Call(const Place& place, const Stack& stack) : facts_(new Facts{place, {},
   facts_->arguments.assign(stack.end() - static_cast<std::ptrdiff_t>(place.arguments), stack.end());
   for (std::size_t i = 0; i < place.arguments; i++) {
     const c10::IValue& value = facts_->arguments[i];
-    if (!place.written[i]) {
+    // What is changed in place was an input; what a copy fills was none.
+    if (!place.written[i] || (i == 0 && !place.copies)) {
       collect(value, &facts_->inputs);
     }
     facts_->elements.push_back(value.isTensor() && value.toTensor().defined() ? value.toTensor().numel()

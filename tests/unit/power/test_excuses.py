@@ -155,7 +155,37 @@ def test_an_empty_input_counts_for_the_results_that_have_elements() -> None:
 def test_empty_calls_of_what_trusts_its_callers_are_those_that_operators_make() -> None:
     # A padding refuses what is empty; a batch norm of no batch still has statistics.
     assert reason("reflection_pad2d_backward", "empty-input") is not None
-    assert reason("native_batch_norm", "empty-input") is None
+    assert reason("native_batch_norm", "empty-input") is not None
+    assert reason("native_batch_norm", "empty-input", position=1) is None
+
+
+def test_a_meta_kernel_is_asked_about_empty_calls_that_no_operator_makes() -> None:
+    assert reason("_fft_c2c", "empty-input") is not None  # nothing transforms to nothing
+    assert reason("unfold_backward", "empty-input") is None  # the gradient has a size of its own
+    assert reason("_sobol_engine_ff_", "empty-input") is None  # has no Meta kernel
+
+
+def test_a_result_that_torch_leaves_unwritten_is_excused() -> None:
+    for fate in (SURVIVED, ASLEEP):
+        assert reason("multi_margin_loss", "empty-input", fate=fate) is not None
+        assert reason("sum.dim_IntList", "empty-input", fate=fate) is None
+
+
+def test_an_out_that_gets_no_elements_cannot_be_written_wrongly() -> None:
+    # The reserve of a batch norm is for other devices; its output is not.
+    for kind in ("write-lost", "write-astray", "out-not-resized"):
+        assert reason("_batch_norm_with_update.out", kind, position=10) is not None
+        assert reason("_batch_norm_with_update.out", kind, position=7) is None
+
+
+def test_an_out_of_one_element_has_no_part() -> None:
+    assert reason("isin.Scalar_Tensor_out", "write-partial", position=4) is not None
+    assert reason("isin.Tensor_Scalar_out", "write-partial", position=4) is None
+
+
+def test_a_dtype_in_which_the_suite_has_no_call_excuses_nothing() -> None:
+    fault = Fault("aten::count_nonzero.dim_IntList", "rank", 0, 6, dtype="complex32")
+    assert excuses.reason(fault, ASLEEP, {}) is None
 
 
 def test_strides_that_torch_s_own_kernel_cannot_read_are_excused() -> None:

@@ -70,6 +70,11 @@ def test_only_sums_can_end_early() -> None:
     assert of("aten::add.Tensor", "long-sum") == []
 
 
+def test_what_a_product_is_added_to_is_no_part_of_its_sum() -> None:
+    for place in ("aten::addmm", "aten::addmv.out", "aten::baddbmm", "aten::addbmm_"):
+        assert [position for position, _ in of(place, "long-sum")] == [1]
+
+
 @pytest.mark.parametrize("dtype", [None, "float32"])
 def test_a_fault_is_read_as_it_was_written(dtype: str | None) -> None:
     fault = Fault("aten::add.Tensor", "above-size", 1, 256, dtype)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from conformance.errors import UsageError
-from conformance.power.learning import Learned, learn
+from conformance.power.faults import Fault
+from conformance.power.learning import Learned, _distance, learn
 from tests.unit.power.test_campaign import PoolOfScripts
 
 WORKER = """
@@ -78,3 +79,14 @@ def test_what_another_device_taught_is_refused(tmp_path: Path) -> None:
     run(tmp_path)
     with pytest.raises(UsageError, match="another suite, torch, device or selection"):
         run(tmp_path, digest="other")
+
+
+def test_what_is_there_to_see_a_kind_comes_first() -> None:
+    leak = Fault("aten::mul.Tensor", "leak")
+    near = ["overload-repeats/mul.Tensor@int8", "factories-many-times/creation@any"]
+    assert [_distance(leak, result) for result in near] == [0, 0]
+    assert _distance(leak, "overload-forms/mul.Tensor@int8") == 1
+    assert _distance(leak, "overload-repeats/add.Tensor@int8") == 2
+    number = Fault("module::memory_allocated", "value-off-by-one")
+    assert _distance(number, "memory-by-the-module/accelerator@any") == 0
+    assert _distance(number, "overload-repeats/mul.Tensor@int8") == 2
