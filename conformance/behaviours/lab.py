@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import gc
 import re
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +31,8 @@ T = TypeVar("T")
 #: Roundings that :meth:`Lab.close` allows unless a behaviour names a number: a handful of operations on
 #: numbers of like size, rounded on both sides.
 ROUNDINGS = 16.0
+#: Seconds within which a device lets go of what its work held.
+_SECONDS = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -315,10 +318,14 @@ class Lab:
         gc.collect()
 
     def gone(self, *watched: weakref.ref[Any]) -> bool:
-        """Return whether objects are dead once pending work, which may hold what it reads, is done."""
-        if self.on_target:
+        """Return whether objects are dead soon after pending work, which may hold what it reads, is done."""
+        ends = time.monotonic() + _SECONDS
+        while any(one() is not None for one in watched):
+            if not self.on_target or time.monotonic() > ends:
+                return False
             self.target.synchronize()
-        return all(one() is None for one in watched)
+            time.sleep(0.001)
+        return True
 
     def nothing_due(self, reason: str) -> None:
         """State why nothing may be due on this target; it counts only if nothing is observed at all."""

@@ -36,6 +36,7 @@ from conformance.properties.overloads._changes import (
 )
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, NOT_KEPT, OUT, Laid, forms_of, hold
 from conformance.properties.overloads._layouts import LAYOUTS, expanded
+from conformance.properties.overloads._memory import FILLERS, host_memory_holding
 from conformance.properties.overloads._strides import promised
 from conformance.properties.overloads.options import NO_VALUES
 from conformance.samples.calls import calls_of
@@ -365,12 +366,25 @@ def _is_unwritten(fault: Fault, subject: Subject) -> bool:
     """Return whether what the CPU returns for nothing is what its memory held before, in every call."""
     made = [one for found in _answers(subject, fault.dtype) for one in _answers_to_nothing(found)]
     having = [one for one in made if _returns_elements(fault, one)]
-    return bool(having) and not any(one.reproducible for one in having)
+    return bool(having) and not any(_is_written(fault, one) for one in having)
+
+
+def _is_written(fault: Fault, found: Answer) -> bool:
+    """Return whether the CPU gives the result again that the fault makes wrong, in any memory."""
+    if found.reproducible:
+        return True
+    for filler in FILLERS:
+        with host_memory_holding(filler, [t.nbytes for t in trees.tensors(found.plain)]):
+            fresh = answer(found.subject, dtype_name(found.dtype), found.sample)
+        one, other = _result(fault, found), None if fresh is None else _result(fault, fresh)
+        if one is None or other is None or bits(one.contiguous()) != bits(other.contiguous()):
+            return False
+    return True
 
 
 def _counts_on_meta(fault: Fault, found: Answer) -> Iterator[int | None]:
     """Yield how many elements the result has for calls with an empty tensor, by torch's Meta kernel, which
-    reads no memory; None if there is none.
+    reads no memory; None if it cannot say.
 
     The CPU cannot be asked for calls of what trusts its callers: others may end the process.
     """
@@ -385,8 +399,8 @@ def _counts_on_meta(fault: Fault, found: Answer) -> Iterator[int | None]:
         if outcome.ok:
             results = trees.tensors(outcome.value)
             yield results[fault.position].numel() if fault.position < len(results) else None
-        elif isinstance(outcome.error, NotImplementedError):
-            yield None
+        elif isinstance(outcome.error, NotImplementedError) or "meta" in str(outcome.error).lower():
+            yield None  # it wants values
 
 
 def _emptied(sample: Sample) -> Iterator[Sample]:

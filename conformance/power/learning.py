@@ -167,7 +167,7 @@ def _by_subject(cases: Iterable[list[Any]], select: Matcher) -> Iterator[Job]:
 
 def _distance(mutant: Fault, result: str) -> int:
     """Return 0 for the property that is there to see the mutant, on an overload of its place, and for
-    behaviours that are; 1 for other results of these overloads, and 2 for those of others.
+    behaviours that are there to see it; 1 for other results of these overloads, and 2 for those of others.
     """
     name, _, subject = result.partition("/")
     area = subject.rpartition("@")[0]

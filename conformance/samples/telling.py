@@ -72,7 +72,8 @@ def _scattered(make: Maker) -> list[list[Any]]:
 
 def _as_many(make: Maker) -> list[list[Any]]:
     """Repetitions that come to the same number in another order."""
-    return [[torch.tensor(times).to(make.dtype)] for times in ([2, 0, 3, 1], [1, 3, 0, 2])]
+    some, others = (torch.tensor(times).to(make.dtype) for times in ([2, 0, 3, 1], [1, 3, 0, 2]))
+    return [[some, {"output_size": 6}], [others]]
 
 
 def _searched(make: Maker) -> list[list[Any]]:

@@ -25,7 +25,7 @@ _POINTWISE = frozenset(
     {
         *("elu_backward", "hardshrink_backward", "hardsigmoid_backward", "hardswish_backward"),
         *("hardtanh_backward", "leaky_relu_backward", "mish_backward", "softplus_backward"),
-        *("softshrink_backward", "rsub.Tensor", "floor_divide"),
+        *("softshrink_backward", "rsub.Tensor"),
     }
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -162,7 +163,7 @@ class Answer:
     @functools.cached_property
     def rule(self) -> Rule:
         """The tolerance class, that of the operator that calls the overload."""
-        return rule_of(self.subject.name, self.subject.info, self.dtype, self.sample)
+        return rule_of(self.subject.name, self.overload, self.dtype, self.sample)
 
     @functools.cached_property
     def expected(self) -> Expected:
@@ -213,10 +214,12 @@ class _Remembered(Iterable[Way]):
         self._seen: list[Way] = []
 
     def __iter__(self) -> Iterator[Way]:
-        yield from self._seen
-        for item in self._source:
-            self._seen.append(item)
-            yield item
+        for place in itertools.count():
+            if place == len(self._seen):
+                self._seen.extend(itertools.islice(self._source, 1))
+            if place == len(self._seen):
+                return
+            yield self._seen[place]
 
 
 def answer(
@@ -295,8 +298,9 @@ def call_quietly(op: Any, sample: Sample) -> Any:
         return sample.call(op)
 
 
-#: Answers by the identity of the subject, which is kept with them, as tests hand in broken ones of one name.
-_kept: SubjectCache[tuple[int, str, bool], tuple[Subject, list[Answer]]] = SubjectCache()
+#: Answers by the identities of the subject and of its calls, which are kept with them: tests hand in broken
+#: subjects of one name, and whoever shrinks a failure other calls of one subject.
+_kept: SubjectCache[tuple[int, int], tuple[Subject, SampleSet, list[Answer]]] = SubjectCache()
 
 
 def _answered(subject: Subject, dtype: str, calls: SampleSet) -> Iterator[Answer]:
@@ -317,8 +321,10 @@ def answers(
     certain = subject.info.random and not drawn
     calls = certain_calls_of(subject, dtype) if certain else calls_of(subject, dtype)
     recorder.samples(0, calls.available)
-    _, found = _kept.value(
-        subject.name, (id(subject), dtype, certain), lambda: (subject, list(_answered(subject, dtype, calls)))
+    _, _, found = _kept.value(
+        subject.name,
+        (id(subject), id(calls)),
+        lambda: (subject, calls, list(_answered(subject, dtype, calls))),
     )
     known = [one for one in found if _is_declared(target, one)]
     fitting = max((one for one in known if one.fits_in_place), key=_worth, default=None)

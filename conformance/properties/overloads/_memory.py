@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from conformance.checking.compare import fact
+from conformance.checking.invocation import attempt
 from conformance.checking.recorder import Recorder
 from conformance.device import memory
 from conformance.model.verdicts import Kind
@@ -108,16 +109,27 @@ def _glibc_fills() -> bool:
 
 
 class KeptMemory:
-    """Bytes of the device's memory that rounds of calls leave allocated, if the target counts them."""
+    """Bytes of the device's memory that rounds of calls leave allocated, if the target counts them.
+
+    Memory that is kept less often than once in a round is not seen.
+    """
 
     def __init__(self, target: Target) -> None:
+        self._target = target
         self._allocated = memory.allocated(target)
         self._counts: list[int] = []
 
     def count(self) -> None:
-        """Count after a round, once the device's work is done."""
-        if self._allocated is not None:
-            self._counts.append(self._allocated())
+        """Count after a round, once the device's work is done; raises the errors of that work alone."""
+        if self._allocated is None:
+            return
+        self._target.synchronize()
+        counted = attempt(self._allocated)
+        if counted.ok:
+            self._counts.append(counted.value)
+        else:  # others hold the device to its statistics
+            self._allocated = None
+            self._counts.clear()
 
     def check(self, recorder: Recorder, calls: str, sample: int) -> None:
         """Check that some round has kept nothing; ``calls`` are those of a round."""

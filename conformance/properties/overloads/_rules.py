@@ -10,13 +10,13 @@ import torch
 
 from conformance.checking.tolerances import Rule, rule
 from conformance.samples.kernels import base_name
-from conformance.samples.operators import Sample
+from conformance.samples.operators import Sample, dtype_name
 from conformance.subjects.overloads import Overload
 
 #: Operators whose tolerance holds for all options of an overload, if that of the first one does not.
 _RULES = {
     **dict.fromkeys(("index_reduce", "scatter_reduce", "scatter", "put", "index_put"), "scatter_add"),
-    "div": "true_divide",
+    **{"div": "true_divide", "remainder": "remainder", "rsub": "rsub"},
 }
 #: Overloads that are given what they multiply a gradient with before its parts cancel.
 _NORMALISES = re.compile(r"\w*(batch|layer|group)_norm_backward$")
@@ -31,7 +31,9 @@ def rule_of(name: str, overload: Overload, dtype: torch.dtype, sample: Sample) -
     """
     base = base_name(name)
     direction = "backward" if overload.backward else "forward"
-    found = rule(_RULES.get(base, overload.operators[0]), dtype, direction)
+    # Converted calls are of the operator of the overload's own name, which is the last one.
+    operator = overload.operators[-1 if dtype_name(dtype) in overload.converted else 0]
+    found = rule(_RULES.get(base, operator), dtype, direction)
     if overload.pointwise:
         return dataclasses.replace(found, growth="none", local=True)
     if _NORMALISES.match(base) and found.scale > 1:

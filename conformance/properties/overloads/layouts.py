@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 
@@ -120,8 +121,10 @@ def _fitting(layout: Layout, tensors: Sequence[torch.Tensor]) -> list[int]:
 
 
 def _with_one_row_expanded(target: Target, recorder: Recorder, found: Answer, tried: Tried) -> None:
+    forms = list(forms_of(target, found))
     for place in range(min(len(found.sample.tensors()), _TENSORS)):
-        repeated = rows_alike(found, place)
+        left = [f for f in forms if (f, place) != (IN_PLACE, 0) and (f, "expanded", place) not in tried]
+        repeated = rows_alike(found, place) if left else None
         if repeated is None:
             continue
         for form in forms_of(target, repeated):
@@ -175,9 +178,10 @@ def rows_alike(found: Answer, place: int) -> Answer | None:
     """Return the same call with all rows of one tensor equal to its first; None if the CPU raises for it."""
     tensor = found.sample.tensors()[place]
     counts = not (tensor.is_floating_point() or tensor.is_complex())
-    if (
-        found.rule.name == "factorisation" and not counts
-    ):  # equal rows make a matrix singular; equal matrices do not
+    factors = found.rule.name == "factorisation"
+    if factors and counts and tensor.dim() < 2:
+        return None  # a pivot may stand for two rows, and the last one has none beside it
+    if factors and not counts:  # equal rows make a matrix singular; equal matrices do not
         batched = None if trusts_its_callers(found.subject) else in_dimensions(found, 3)
         if batched is None or batched.sample.tensors()[place].dim() < 3:
             return None
@@ -189,9 +193,16 @@ def rows_alike(found: Answer, place: int) -> Answer | None:
     if counts and place > 0:
         if trusts_its_callers(found.subject) and not _MAY_BE_ALIKE.match(found.subject.name):
             return None  # lengths and offsets that fit no longer
+        named = dict(_named(found))
+        if named.get("include_last_offset") and named.get("offsets") is tensor:
+            return None  # the last one is the number of indices
         if _write_to_one_place(found, tensor):
             return None  # in an order that is free
     return again(found, with_tensor(found.sample, place, repeated))
+
+
+def _named(found: Answer) -> Iterator[tuple[str, Any]]:
+    return ((argument.name, value) for argument, value in arguments(found))
 
 
 def _write_to_one_place(found: Answer, indices: torch.Tensor) -> bool:
@@ -199,7 +210,7 @@ def _write_to_one_place(found: Answer, indices: torch.Tensor) -> bool:
     name = found.subject.name
     if not _WRITES_PLACES.match(base_name(name)) or _IN_ANY_ORDER.match(name):
         return False
-    named = {argument.name: value for argument, value in arguments(found)}
+    named = dict(_named(found))
     if not any(one is indices for key in ("index", "indices") for one in trees.tensors(named.get(key))):
         return False
     if named.get("accumulate"):

@@ -42,7 +42,7 @@ from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
-#: Calls of each form: more than the longest period of an error that comes now and then.
+#: Calls of each form: more than the longest period of a wrong result that comes now and then.
 _CALLS = 100
 #: Calls of what is too large for that.
 _FEW = 8

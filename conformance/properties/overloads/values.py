@@ -58,7 +58,7 @@ _SELECTS = re.compile(
 #: Overloads of floats that add up or multiply the elements of an argument.
 _SUMS = re.compile(
     r"(sum|nansum|cumsum|prod|cumprod|mean|trace|dot|vdot|mv|mm|bmm|addmm|addmv|addr|baddbmm|addbmm|renorm"
-    r"|index_add|scatter_add|scatter|index_put|put)$"
+    r"|index_add|scatter_add|scatter|index_put|put|floor_divide)$"
 )
 #: Overloads that round to integers: a half goes to the even one, as IEEE 754 says.
 _ROUNDS = re.compile(r"round|fake_quantize|_quantize")

@@ -14,6 +14,7 @@ from conformance.properties.overloads import _answers
 from conformance.properties.overloads._answers import Answer, answers
 from conformance.properties.overloads._rules import rule_of
 from conformance.samples.calls import calls_of
+from conformance.samples.operators import Sample, SampleSet, dtype_of
 from conformance.subjects.databases import Subject, find
 from conformance.target import file as target_file
 
@@ -37,6 +38,33 @@ def test_another_subject_of_the_same_name_has_answers_of_its_own() -> None:
     other = Subject(subject.kind, subject.name, dataclasses.replace(subject.info))
     assert known(subject, "int32")[0].subject is subject
     assert known(other, "int32")[0].subject is other
+
+
+def test_other_calls_of_a_subject_have_answers_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = find("overload", "mul.Tensor")
+    assert known(subject, "int32")
+    none = SampleSet(subject.name, [])
+    monkeypatch.setattr(_answers, "calls_of", lambda subject, dtype: none)
+    assert known(subject, "int32") == []
+
+
+def test_items_are_remembered_however_looks_at_them_alternate() -> None:
+    items = _answers._Remembered(iter(range(5)))  # type: ignore[arg-type]
+    one, other = iter(items), iter(items)
+    seen = [next(one), next(one), next(other), next(one), next(other), next(other), next(other)]
+    assert seen == [0, 1, 0, 2, 1, 2, 3]
+    assert list(one) == [3, 4] and list(other) == [4]
+
+
+def test_a_converted_call_has_the_tolerance_of_its_own_operator() -> None:
+    for name, own in (
+        ("remainder.Scalar", "remainder"),
+        ("rsub.Scalar", "elementwise"),
+        ("ge.Scalar", "exact"),
+    ):
+        info = find("overload", name).info
+        for dtype in info.converted:
+            assert rule_of(name, info, dtype_of(dtype), Sample(0, None)).name == own
 
 
 def test_ways_to_grow_are_looked_for_once() -> None:

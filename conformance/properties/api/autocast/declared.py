@@ -68,7 +68,7 @@ def _both_times(
             with torch.no_grad():
                 for tensor in trees.tensors(given):
                     if tensor.requires_grad:  # not in proportion, which quotients and norms do not show
-                        tensor.copy_(tensor.roll(1, -1) * 0.75)
+                        tensor.copy_(tensor.cpu().roll(1, -1) * 0.75)
 
 
 @behaviour("autocast", level="training", sees=("value",))
