@@ -24,7 +24,13 @@ from conformance.power import kinds
 from conformance.power.campaign import Fate
 from conformance.power.faults import Fault
 from conformance.properties.overloads import errors, layouts, shapes, values
-from conformance.properties.overloads._answers import Answer, answer, signs_zeros, trusts_its_callers
+from conformance.properties.overloads._answers import (
+    Answer,
+    answer,
+    gives_the_same_again,
+    signs_zeros,
+    trusts_its_callers,
+)
 from conformance.properties.overloads._callers import calls_of_callers
 from conformance.properties.overloads._changes import (
     again,
@@ -36,7 +42,6 @@ from conformance.properties.overloads._changes import (
 )
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, NOT_KEPT, OUT, Laid, forms_of, hold
 from conformance.properties.overloads._layouts import LAYOUTS, expanded
-from conformance.properties.overloads._memory import FILLERS, host_memory_holding
 from conformance.properties.overloads._strides import promised
 from conformance.properties.overloads.options import NO_VALUES
 from conformance.samples.calls import calls_of
@@ -131,6 +136,8 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return None
     if fault.kind == "empty-input" and subject.info.pointwise:
         return "the result of nothing has no elements"
+    if not _answers(subject, fault.dtype):
+        return None  # the suite has no call in that dtype, which says nothing
     if fault.kind == "rank" and not _takes(subject, fault.dtype, functools.partial(_in_rank, fault.value)):
         return f"the CPU takes no tensor of {fault.value} dimensions in any call that the suite can make"
     if fault.kind == "scalar-only" and not _takes(subject, fault.dtype, _of_scalars):
@@ -204,9 +211,7 @@ def _answers(subject: Subject, dtype: str | None) -> tuple[Answer, ...]:
 
 
 def _takes(subject: Subject, dtype: str | None, of: Callable[[Answer], bool]) -> bool:
-    """Return whether some call has a property; True if the suite has no call in that dtype."""
-    known = _answers(subject, dtype)
-    return not known or any(of(found) for found in known)
+    return any(of(found) for found in _answers(subject, dtype))
 
 
 def _in_rank(rank: int, found: Answer) -> bool:
@@ -238,13 +243,14 @@ def _is_beyond_the_cpu(subject: Subject, dtype: str) -> bool:
 
 def _promises_strides(fault: Fault, subject: Subject) -> bool:
     trusting = trusts_its_callers(subject)
-    for found in _answers(subject, fault.dtype):
+    known = _answers(subject, fault.dtype)
+    for found in known:
         deeper = None if trusting else in_dimensions(found, 4)
         for one in (found, deeper):
             due = [] if one is None else promised(one)
             if fault.position < len(due) and len(due[fault.position] or ()) > 1:
                 return True
-    return False
+    return not known  # no call says nothing
 
 
 def _argument(fault: Fault, found: Answer) -> torch.Tensor | None:
@@ -366,20 +372,7 @@ def _is_unwritten(fault: Fault, subject: Subject) -> bool:
     """Return whether what the CPU returns for nothing is what its memory held before, in every call."""
     made = [one for found in _answers(subject, fault.dtype) for one in _answers_to_nothing(found)]
     having = [one for one in made if _returns_elements(fault, one)]
-    return bool(having) and not any(_is_written(fault, one) for one in having)
-
-
-def _is_written(fault: Fault, found: Answer) -> bool:
-    """Return whether the CPU gives the result again that the fault makes wrong, in any memory."""
-    if found.reproducible:
-        return True
-    for filler in FILLERS:
-        with host_memory_holding(filler, [t.nbytes for t in trees.tensors(found.plain)]):
-            fresh = answer(found.subject, dtype_name(found.dtype), found.sample)
-        one, other = _result(fault, found), None if fresh is None else _result(fault, fresh)
-        if one is None or other is None or bits(one.contiguous()) != bits(other.contiguous()):
-            return False
-    return True
+    return bool(having) and not any(gives_the_same_again(one, fault.position) for one in having)
 
 
 def _counts_on_meta(fault: Fault, found: Answer) -> Iterator[int | None]:

@@ -38,9 +38,9 @@ _ROUNDS = 3
 _CALLS = 25
 
 
-def leave_behind(sizes: Iterable[int], device: torch.device, filler: int, count: int = _BLOCKS) -> None:
-    """Write a byte to ``count`` blocks of each size in bytes, and free them: they are handed out next."""
-    blocks = [torch.empty(size, dtype=torch.uint8, device=device) for size in sizes for _ in range(count)]
+def leave_behind(sizes: Iterable[int], device: torch.device, filler: int) -> None:
+    """Write a byte to memory of some sizes in bytes, and free it: the allocator hands it out next."""
+    blocks = [torch.empty(size, dtype=torch.uint8, device=device) for size in sizes for _ in range(_BLOCKS)]
     for block in blocks:
         block.fill_(filler)
 
@@ -73,10 +73,14 @@ def freed_memory_of_nan(sizes: Iterable[int]) -> Iterator[None]:
 
     What a kernel multiplies with zero shows in NaN alone, of which glibc has no byte to write to new memory.
     """
-    host = torch.device("cpu")
-    leave_behind([*sizes, *SMALL[: _SET_ASIDE // SMALL.step]], host, 255)
-    leave_behind(SMALL[_SET_ASIDE // SMALL.step :], host, 255, count=2)
+    counts = [(size, _BLOCKS if size <= _SET_ASIDE else 2) for size in (*sizes, *SMALL)]
+    blocks = [[torch.full((size,), 255, dtype=torch.uint8) for _ in range(count)] for size, count in counts]
+    # One of each size stays: what is free side by side becomes one block, and goes back to the system at the
+    # end of the heap.
+    held = [alike[-1] for alike in blocks]
+    del blocks
     yield
+    del held
 
 
 @contextlib.contextmanager

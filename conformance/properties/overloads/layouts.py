@@ -193,7 +193,7 @@ def rows_alike(found: Answer, place: int) -> Answer | None:
     if counts and place > 0:
         if trusts_its_callers(found.subject) and not _MAY_BE_ALIKE.match(found.subject.name):
             return None  # lengths and offsets that fit no longer
-        named = dict(_named(found))
+        named = _named(found)
         if named.get("include_last_offset") and named.get("offsets") is tensor:
             return None  # the last one is the number of indices
         if _write_to_one_place(found, tensor):
@@ -201,8 +201,8 @@ def rows_alike(found: Answer, place: int) -> Answer | None:
     return again(found, with_tensor(found.sample, place, repeated))
 
 
-def _named(found: Answer) -> Iterator[tuple[str, Any]]:
-    return ((argument.name, value) for argument, value in arguments(found))
+def _named(found: Answer) -> dict[str, Any]:
+    return {argument.name: value for argument, value in arguments(found)}
 
 
 def _write_to_one_place(found: Answer, indices: torch.Tensor) -> bool:
@@ -210,7 +210,7 @@ def _write_to_one_place(found: Answer, indices: torch.Tensor) -> bool:
     name = found.subject.name
     if not _WRITES_PLACES.match(base_name(name)) or _IN_ANY_ORDER.match(name):
         return False
-    named = dict(_named(found))
+    named = _named(found)
     if not any(one is indices for key in ("index", "indices") for one in trees.tensors(named.get(key))):
         return False
     if named.get("accumulate"):

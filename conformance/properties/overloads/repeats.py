@@ -169,7 +169,6 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str, way: _
                     found.overload.op, own, with_outs(found.overload.out, own, named).call(way(overload.out))
                 )
                 _keep(call, rows, trees.tensors(written), free.union(range(len(named))))
-                del written
             else:
                 _keep(call, rows, _results(found, _unwritten(found, copy), way(overload.op)), free)
             if call % _ROUND == _ROUND - 1:

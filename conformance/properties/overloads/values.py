@@ -47,7 +47,7 @@ _COUNTS = re.compile(
     r"(sum|nansum|cumsum|prod|cumprod|amax|amin|max|min|aminmax|argmax|argmin|argsort|cummax|cummin|any|all"
     r"|trace|dot|vdot|mv|mm|bmm|addmm|addmv|addr|baddbmm|addbmm|linalg_cross|sort|topk|kthvalue|median|nanmedian"
     r"|mode|isin|searchsorted|bucketize|equal|count_nonzero|unique\w*|_unique2?|\w*max_pool\dd_with_indices"
-    r"|index_(add|reduce|put)|scatter\w*|put|masked_scatter|diff|hash_tensor)$"
+    r"|index_(add|reduce|put)|scatter\w*|put|masked_scatter|diff|hash_tensor|floor_divide)$"
 )
 #: Overloads that return some of their argument's values.
 _SELECTS = re.compile(
@@ -58,7 +58,7 @@ _SELECTS = re.compile(
 #: Overloads of floats that add up or multiply the elements of an argument.
 _SUMS = re.compile(
     r"(sum|nansum|cumsum|prod|cumprod|mean|trace|dot|vdot|mv|mm|bmm|addmm|addmv|addr|baddbmm|addbmm|renorm"
-    r"|index_add|scatter_add|scatter|index_put|put|floor_divide)$"
+    r"|index_add|scatter_add|scatter|index_put|put)$"
 )
 #: Overloads that round to integers: a half goes to the even one, as IEEE 754 says.
 _ROUNDS = re.compile(r"round|fake_quantize|_quantize")

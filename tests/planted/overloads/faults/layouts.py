@@ -40,7 +40,7 @@ def expanded_places_are_read_as_dense(overload: Overload) -> dict[str, Any]:
     return {"op": op}
 
 
-@plant("overload-layouts", "isin.Tensor_Tensor", "int64", Kind.VALUE)
+@plant("overload-layouts", "isin.Tensor_Tensor", "float32", Kind.VALUE)
 def expanded_elements_are_read_as_dense(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, y, **kwargs: overload.op(x, dense(y) if 0 in y.stride() else y, **kwargs)}
 
