@@ -6,6 +6,7 @@ shape of the result, in units of a relative change of the inputs.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -44,9 +45,11 @@ def _continuous(value: Any, dtype: torch.dtype) -> Any:
     return value.to(torch.float64) if value.dtype == dtype else None
 
 
-def _perturbed(sample: Sample, dtype: torch.dtype, seed: int, step: float, numbers: bool) -> Sample:
+def _perturbed(
+    sample: Sample, dtype: torch.dtype, seed: int, step: float, numbers: bool, fixed: int | None
+) -> Sample:
     """Return a sample with its tensors, and with ``numbers`` its Python numbers, moved by ``step`` in random
-    directions.
+    directions. The leaf number ``fixed`` of the arguments stays.
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -62,14 +65,23 @@ def _perturbed(sample: Sample, dtype: torch.dtype, seed: int, step: float, numbe
         signs = torch.randint(0, 2, value.shape, generator=generator, dtype=torch.int8) * 2 - 1
         return continuous * (1 + signs.to(torch.float64) * step)
 
-    input, args, kwargs = trees.tree_map(nudge, sample.arguments)
+    places = itertools.count()
+    input, args, kwargs = trees.tree_map(
+        lambda value: value if next(places) == fixed else nudge(value), sample.arguments
+    )
     if numbers and isinstance(input, int) and not isinstance(input, bool):
         input = input * (1 + sign() * step)
     return sample.replace(input=input, args=args, kwargs=kwargs)
 
 
 def _moved(
-    info: Any, sample: Sample, dtype: torch.dtype, seed: int, step: float, tensors: list[torch.Tensor]
+    info: Any,
+    sample: Sample,
+    dtype: torch.dtype,
+    seed: int,
+    step: float,
+    tensors: list[torch.Tensor],
+    fixed: int | None,
 ) -> list[torch.Tensor] | None:
     """Return the result for moved inputs, or None.
 
@@ -77,7 +89,8 @@ def _moved(
     """
     for numbers in (True, False):
         try:
-            moved = trees.tensors(call(info, _perturbed(to_host(sample, UP), dtype, seed, step, numbers)))
+            shifted = _perturbed(to_host(sample, UP), dtype, seed, step, numbers, fixed)
+            moved = trees.tensors(call(info, shifted))
         except Exception:
             continue
         if [t.shape for t in moved] == [t.shape for t in tensors]:
@@ -171,7 +184,7 @@ def spread_of(
     if applied.separate:
         return _spread_of_parts(info, sample, dtype, step, tensors, floating)
     for probe in range(PROBES):
-        moved = _moved(info, sample, dtype, seed + probe, step, tensors)
+        moved = _moved(info, sample, dtype, seed + probe, step, tensors, applied.fixed)
         if moved is None:
             continue
         for i, distance in _distances(floating, moved, tensors, step).items():

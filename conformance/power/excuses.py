@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from conformance import torch_private
 from conformance.checking import trees
 from conformance.checking.invocation import attempt
 from conformance.checking.recorder import Recorder
@@ -35,9 +36,11 @@ from conformance.properties.overloads._callers import calls_of_callers
 from conformance.properties.overloads._changes import (
     again,
     arguments,
-    backwards,
+    differ,
     in_dimensions,
     mapped,
+    matters,
+    place_of,
     with_tensor,
 )
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, NOT_KEPT, OUT, Laid, forms_of, hold
@@ -121,12 +124,16 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return "no Meta kernel agrees with the CPU on the strides in any call that the suite can make"
     if subject is not None and fault.kind == "option-ignored" and _changes_no_value(fault, subject):
         return "torch documents that the option changes no value"
+    if subject is not None and _writes_free_dtypes(fault, subject):
+        return "no document says in which dtype a device keeps the statistics that it writes to out="
     if subject is not None and fault.kind in _LAYOUTS_OF and not _is_kept_by_the_cpu(fault, subject):
         return "torch's own kernel gives other results for such a layout of that argument in every call"
     if subject is not None and fault.kind == "empty-input" and _is_unwritten(fault, subject):
         return (
             "torch's own kernel leaves the result of nothing unwritten in every call that the suite can make"
         )
+    if subject is not None and fault.dtype is not None and _is_listed_nowhere(subject, fault.dtype):
+        return "torch's database lists that dtype for no operator that calls the place"
     if fate != Fate.ASLEEP.value:
         return None
     need = kinds.NEEDS.get(fault.kind)
@@ -138,6 +145,8 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return "the result of nothing has no elements"
     if not _answers(subject, fault.dtype):
         return None  # the suite has no call in that dtype, which says nothing
+    if fault.kind == "negative-dimension" and trusts_its_callers(subject):
+        return "only operators may call the overload, and they pass no negative dimension"
     if fault.kind == "rank" and not _takes(subject, fault.dtype, functools.partial(_in_rank, fault.value)):
         return f"the CPU takes no tensor of {fault.value} dimensions in any call that the suite can make"
     if fault.kind == "scalar-only" and not _takes(subject, fault.dtype, _of_scalars):
@@ -199,7 +208,8 @@ def subject_of(place: str) -> Subject | None:
 
 @functools.cache
 def _answers(subject: Subject, dtype: str | None) -> tuple[Answer, ...]:
-    names = [dtype] if dtype is not None else [name for name in _DTYPES if name in subject.info.dtypes]
+    usual = [name for name in _DTYPES if name in subject.info.dtypes] or subject.info.dtypes[: len(_DTYPES)]
+    names = usual if dtype is None else [dtype]
     found = []
     for name in names:
         samples = calls_of(subject, name)
@@ -236,9 +246,30 @@ def _is_beyond_the_cpu(subject: Subject, dtype: str) -> bool:
         def of_dtype(tensor: torch.Tensor, old: torch.dtype = found.dtype, kept: Set[int] = kept) -> Any:
             return tensor.to(dtype_of(dtype)) if tensor.dtype == old and id(tensor) not in kept else tensor
 
-        if answer(subject, dtype, mapped(found.sample, of_dtype)) is not None:
-            return False
+        if all(t.numel() for t in found.sample.tensors()) and answer(
+            subject, dtype, mapped(found.sample, of_dtype)
+        ):
+            return False  # of nothing it takes any
     return bool(known)
+
+
+def _is_listed_nowhere(subject: Subject, dtype: str) -> bool:
+    """Return whether torch's database lists a dtype for no operator that calls a subject."""
+    if dtype in subject.info.dtypes:
+        return False
+    for name in subject.info.operators:
+        info = find("operator", name).info
+        listed = {*torch_private.forward_dtypes(info), *torch_private.backward_dtypes(info)}
+        if dtype in map(dtype_name, listed):
+            return False
+    return True
+
+
+def _writes_free_dtypes(fault: Fault, subject: Subject) -> bool:
+    statistics = promises.statistics(base_name(subject.name))
+    return (
+        fault.dtype in ("bfloat16", "float16") and bool(statistics) and _form_of(subject, fault.place) == OUT
+    )
 
 
 def _promises_strides(fault: Fault, subject: Subject) -> bool:
@@ -279,7 +310,11 @@ def _can_be_laid(fault: Fault, found: Answer) -> bool:
     there = _argument(fault, found)
     if there is None:
         return _is_unknown(fault, found)
-    return there.numel() > 1 or not trusts_its_callers(found.subject)
+    if there.numel() > 1 or trusts_its_callers(found.subject):
+        return there.numel() > 1
+    place = place_of(found, there)
+    several = (there.detach().reshape(-1)[:1].expand(size) for size in ((2,), (2, 2)) if there.numel())
+    return any(again(found, with_tensor(found.sample, place, one.clone())) is not None for one in several)
 
 
 def _is_exact(fault: Fault, found: Answer) -> bool:
@@ -287,50 +322,24 @@ def _is_exact(fault: Fault, found: Answer) -> bool:
     there = _argument(fault, found)
     if there is None or there.dtype != torch.int64:
         return there is None
-    place = _place_of(found, there)
+    place = place_of(found, there)
     if trusts_its_callers(found.subject):
         return True  # other integers could be undefined
     for wide in values.wide_integers(found, place):
         one = again(found, wide)
         two = again(found, mapped(wide, lambda t: t.double().long() if t.dtype == torch.int64 else t))
-        if one is not None and two is not None and _differ(one, two):
+        if one is not None and two is not None and differ(one, two):
             return True
     return False
-
-
-def _place_of(found: Answer, tensor: torch.Tensor) -> int:
-    return next(number for number, one in enumerate(found.sample.tensors()) if one is tensor)
-
-
-def _differ(one: Answer, other: Answer) -> bool:
-    pairs = zip(trees.tensors(one.plain), trees.tensors(other.plain), strict=False)
-    return any(a.shape != b.shape or bits(a.contiguous()) != bits(b.contiguous()) for a, b in pairs)
 
 
 def _matters_in_any_call(fault: Fault, subject: Subject) -> bool:
     """Return whether the values of an argument matter in any call that has it, or no call has it."""
     known = _answers(subject, fault.dtype)
     having = [(found, there) for found in known if (there := _argument(fault, found)) is not None]
-    return any(_matters(found, there) for found, there in having) or (bool(known) and not having)
-
-
-def _matters(found: Answer, there: torch.Tensor) -> bool:
-    """Return whether other values of an argument give other results; True if none can be tried."""
-    counts = not (there.is_floating_point() or there.is_complex())
-    if counts and trusts_its_callers(found.subject):
-        return True  # other indices could be undefined
-    place = _place_of(found, there)
-    others = (
-        backwards(there),
-        torch.zeros_like(there),
-        torch.ones_like(there),
-        -3 * (there.long() if counts else there),
+    return any(matters(found, place_of(found, there)) for found, there in having) or (
+        bool(known) and not having
     )
-    for other in others:
-        changed = again(found, with_tensor(found.sample, place, other.to(there.dtype)))
-        if changed is not None and _differ(found, changed):
-            return True
-    return False
 
 
 def _can_be_swapped(fault: Fault, found: Answer) -> bool:
@@ -504,11 +513,12 @@ def _is_kept_by_the_cpu(fault: Fault, subject: Subject) -> bool:
         safe = layouts.safe_on_the_cpu(subject, dtype_name(found.dtype))
         if there is None or not safe or form not in forms_of(target, found):
             continue
-        place = _place_of(found, there)
+        place = place_of(found, there)
         for word in _LAYOUTS_OF[fault.kind]:
             layout = LAYOUTS.get(word, expanded)
             laid = layouts.rows_alike(found, place) if layout is expanded else found
-            if laid is None or layout(there) is None:
+            inside = None if laid is None else layout(laid.sample.tensors()[place])
+            if laid is None or inside is None or inside.view.is_contiguous() or not matters(laid, place):
                 continue
             tried = True
             case = CaseId("overload-layouts", subject.name)

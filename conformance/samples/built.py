@@ -80,7 +80,7 @@ class Built:
 def samples(name: str, dtype: str, table: Mapping[str, Built] | None = None) -> list[Sample]:
     """Return the built calls of an overload whose first tensor has a dtype; none if they need another.
 
-    ``table`` is :data:`BUILT` or :data:`CERTAIN`.
+    ``table`` is :data:`BUILT`, or another one of this form.
     """
     built = (BUILT if table is None else table).get(name)
     if built is None:
@@ -185,18 +185,23 @@ def _fused(name: str, *, tensor_lr: bool = False) -> Build:
     return build
 
 
-def _recurrent(gates: int, *, cells: bool = False) -> Build:
+def _recurrent(gates: int, *, cells: bool = False, drawn: bool = False) -> Build:
     def build(make: Maker) -> list[list[Any]]:
-        params = [
-            make.values(gates * 4, 3, low=-1, high=1),
-            make.values(gates * 4, 4, low=-1, high=1),
-            make.values(gates * 4, low=-1, high=1),
-            make.values(gates * 4, low=-1, high=1),
-        ]
-        state = make.values(1, 3, 4, low=-1, high=1)
-        first = [state, make.values(1, 3, 4, low=-1, high=1)] if cells else state
-        sizes = torch.tensor([3, 2, 1])
-        return [[make.values(6, 3, low=-1, high=1), sizes, first, params, True, 1, 0.0, False, False]]
+        def layer(size: int) -> list[torch.Tensor]:
+            shapes = ((gates * 4, size), (gates * 4, 4), (gates * 4,), (gates * 4,))
+            return [make.values(*shape, low=-1, high=1) for shape in shapes]
+
+        def states(layers: int) -> Any:
+            made = [make.values(layers, 3, 4, low=-1, high=1) for _ in range(1 + cells)]
+            return made if cells else made[0]
+
+        data, sizes = make.values(6, 3, low=-1, high=1), torch.tensor([3, 2, 1])
+        params = layer(3)
+        two = [data, sizes, states(2), [*params, *layer(4)], True, 2]
+        if drawn:
+            return [[*two, 0.5, True, False]]
+        # Between the layers training drops everything: that is certain, and evaluation drops nothing.
+        return [[data, sizes, states(1), params, True, 1, 0.0, False, False], [*two, 1.0, True, False]]
 
     return build
 
@@ -559,10 +564,10 @@ BUILT: Mapping[str, Built] = {
     ),
     "_standard_gamma": Built("normal", lambda m: [[m.positive(4, 9)]]),
     "_sample_dirichlet": Built("normal", lambda m: [[m.positive(4, 9)]]),
-    "bernoulli.Tensor": Built("bernoulli", lambda m: [[m.values(4, 40), torch.full((4, 40), 0.5)]]),
-    "random": Built("uniform", lambda m: [[m.values(4, 9)]]),
-    "random.to": Built("uniform", lambda m: [[m.values(4, 40), 100]]),
-    "random.from": Built("uniform", lambda m: [[m.values(4, 40), 3, 100]]),
+    "bernoulli.Tensor": Built("fill", lambda m: [[m.values(4, 40), torch.full((4, 40), 0.5)]]),
+    "random": Built("fill", lambda m: [[m.values(4, 9)]]),
+    "random.to": Built("fill", lambda m: [[m.values(4, 40), 100]]),
+    "random.from": Built("fill", lambda m: [[m.values(4, 40), 3, 100]]),
 }
 
 
@@ -572,20 +577,28 @@ def _one_of_each(make: Maker, rows: int, columns: int) -> torch.Tensor:
     return torch.nn.functional.one_hot(chosen, columns).to(make.dtype)
 
 
+#: Calls that draw random numbers, of overloads whose other calls have a certain result.
+DRAWN: Mapping[str, Built] = {
+    "rnn_tanh.data": Built("addmm", _recurrent(1, drawn=True), frozenset({0})),
+    "rnn_relu.data": Built("addmm", _recurrent(1, drawn=True), frozenset({0})),
+    "gru.data": Built("addmm", _recurrent(3, drawn=True), frozenset({0})),
+    "lstm.data": Built("addmm", _recurrent(4, cells=True, drawn=True), frozenset({0})),
+}
+
 #: Calls of overloads that draw random numbers, with arguments for which there is one result only.
 CERTAIN: Mapping[str, Built] = {
     "normal.Tensor_Tensor": Built("normal", lambda m: [[m.values(4, 9), torch.zeros(4, 9, dtype=m.dtype)]]),
     "normal.Tensor_float": Built("normal", lambda m: [[m.values(4, 9), 0.0]]),
     "normal.float_Tensor": Built("normal", lambda m: [[1.5, torch.zeros(4, 9, dtype=m.dtype)]]),
     "bernoulli": Built("bernoulli", lambda m: [[m.mask(4, 9).to(m.dtype)]]),
-    "bernoulli.Tensor": Built("bernoulli", lambda m: [[m.values(4, 9), m.mask(4, 9).float()]]),
+    "bernoulli.Tensor": Built("fill", lambda m: [[m.values(4, 9), m.mask(4, 9).float()]]),
     "poisson": Built("normal", lambda m: [[torch.zeros(4, 9, dtype=m.dtype)]]),
     "binomial": Built("normal", lambda m: [[m.distinct(4, 9).abs(), m.mask(4, 9).to(m.dtype)]]),
     "multinomial": Built("multinomial", lambda m: [[_one_of_each(m, 4, 9), 1]]),
     "uniform": Built("uniform", lambda m: [[m.values(4, 9), 2.0, 2.0]]),
     "geometric": Built("geometric", lambda m: [[m.values(4, 9), 1.0]]),
-    "random.to": Built("uniform", lambda m: [[m.values(4, 9), 1]]),
-    "random.from": Built("uniform", lambda m: [[m.values(4, 9), 3, 4]]),
+    "random.to": Built("fill", lambda m: [[m.values(4, 9), 1]]),
+    "random.from": Built("fill", lambda m: [[m.values(4, 9), 3, 4]]),
     "rrelu_with_noise": Built(
         "nn.functional.rrelu",
         lambda m: [

@@ -6,6 +6,7 @@ what reading something else would give.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -82,6 +83,54 @@ def _searched(make: Maker) -> list[list[Any]]:
     return [[row, 17, {"out_int32": True}], [row, 8, {"right": True}], [row, 8, {"side": "right"}], [row, 8]]
 
 
+def _aligned(make: Maker, *, tensors: bool = False) -> list[list[Any]]:
+    """Sequences of full length; shorter ones with another blank, the last one too short for its target."""
+    steps = make.values(40, 3, 6).log_softmax(-1)
+    targets = torch.tensor([[1, 2, 5, 4], [4, 4, 1, 2], [5, 2, 1, 5]])
+    flat = torch.tensor([0, 1, 4, 2, 2, 5, 1])
+    long: list[Any] = [[40, 40, 40], [4, 4, 4]]
+    short: list[Any] = [[40, 7, 2], [2, 2, 3]]
+    if tensors:
+        long, short = ([torch.tensor(lengths) for lengths in both] for both in (long, short))
+    return [[steps, targets, *long], [steps, flat, *short, 3, True], [steps, flat, *short, 3]]
+
+
+def _aligned_into(make: Maker, *, tensors: bool = False) -> list[list[Any]]:
+    calls = []
+    for steps, targets, *rest in _aligned(make, tensors=tensors):
+        lengths, options = rest[:2], [*rest[2:], *(0, False)[len(rest) - 2 :]]
+        loss, alpha = aten._ctc_loss(steps, targets, *map(list, lengths), *options)
+        calls.append([make.values(3, low=-2, high=2), steps, targets, *lengths, loss, alpha, *options])
+    return calls
+
+
+def _scaled(make: Maker) -> list[list[Any]]:
+    """Products with a bias, with scales of rows and columns, and of a result in 8 bits."""
+    x, y = make.values(5, 16), make.values(16, 7)
+    one, other, bias = torch.tensor(1.5), torch.tensor(0.25), torch.arange(7.0) - 3
+    rows, columns = torch.arange(1.0, 6).reshape(5, 1) / 2, torch.arange(1.0, 8).reshape(1, 7) / 4
+    return [
+        [x, y, one, other, bias, None, torch.float32],
+        [x, y, rows, columns, bias, None, torch.float32],
+        [x, y, one, other, bias, torch.tensor(2.0), x.dtype],
+        [x, y, one, other],
+    ]
+
+
+def _scaled_by_recipe(make: Maker) -> list[list[Any]]:
+    """The same with lists of scales: of whole tensors, and of rows and columns."""
+    calls = []
+    for x, y, one, other, bias, _, dtype in _scaled(make)[:2]:
+        recipe = [0] if one.dim() == 0 else [1]
+        calls.append([x, y, [one], recipe, [0], [other], recipe, [0], bias, dtype])
+    return [*calls, [*calls[0][:9], None]]
+
+
+def _drawn(make: Maker) -> list[list[Any]]:
+    """Draws with a number for a probability, which operators leave at its default in place."""
+    return [[make.values(4, 6), 0.25], [make.values(24), 0.75]]
+
+
 #: The calls, by the overload's name.
 TELLING: Mapping[str, Built] = {
     "fractional_max_pool2d": Built("nn.functional.fractional_max_pool2d", _fractional(2)),
@@ -101,4 +150,13 @@ TELLING: Mapping[str, Built] = {
     "scatter.value_reduce": Built("scatter", _scattered),
     "repeat_interleave.Tensor": Built("repeat_interleave", _as_many),
     "searchsorted.Scalar": Built("searchsorted", _searched),
+    "bernoulli.p": Built("nn.functional.dropout", _drawn),
+    "_ctc_loss": Built("nn.functional.ctc_loss", _aligned),
+    "_ctc_loss.Tensor": Built("nn.functional.ctc_loss", functools.partial(_aligned, tensors=True)),
+    "_ctc_loss_backward": Built("nn.functional.ctc_loss", _aligned_into),
+    "_ctc_loss_backward.Tensor": Built(
+        "nn.functional.ctc_loss", functools.partial(_aligned_into, tensors=True)
+    ),
+    "_scaled_mm": Built("torch._scaled_mm", _scaled),
+    "_scaled_mm_v2": Built("torch._scaled_mm_v2", _scaled_by_recipe),
 }

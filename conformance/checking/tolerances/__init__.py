@@ -15,7 +15,8 @@ The bound of an element with expected value ``e`` is
     within a unit it covers the jump. It is a property of the function, not of any implementation, so
     nothing is fitted to the errors that a CPU or a device makes. If ``local`` is false an element has at
     least the mean of its result. If ``separate`` is true each argument moves alone, up and down, and the
-    movements are added, so that those of two arguments cannot cancel.
+    movements are added, so that those of two arguments cannot cancel. ``fixed`` is the place of an argument
+    that does not move: a number that is rounded down, exactly.
 ``scale``
     For operators whose results are of order one by construction (probabilities, windows, normalised values)
     the size at which intermediate values round; else 0.
@@ -71,6 +72,7 @@ class Rule:
     oracle: str = "float64"
     scale: float = 0.0
     logarithmic: bool = False
+    fixed: int | None = None
 
     @property
     def exact(self) -> bool:
@@ -192,7 +194,18 @@ def rule(operator: str, dtype: torch.dtype, direction: str = "forward") -> Rule:
                 {
                     k: v
                     for k, v in override.items()
-                    if k in ("k", "growth", "local", "separate", "matrix", "oracle", "scale", "logarithmic")
+                    if k
+                    in (
+                        "k",
+                        "growth",
+                        "local",
+                        "separate",
+                        "matrix",
+                        "oracle",
+                        "scale",
+                        "logarithmic",
+                        "fixed",
+                    )
                 }
             )
     return Rule(name=name, **entry)

@@ -75,8 +75,19 @@ _SAVED_STATISTICS = frozenset({"native_batch_norm", "_native_batch_norm_legit"})
 
 def free_parts(operator: str, sample: Sample) -> frozenset[int]:
     """Return the positions of the results of this call about which nothing is promised."""
+    if operator == "_ctc_loss":
+        return frozenset() if _is_of_full_length(sample) else frozenset({1})
     training = next((value for value in sample.args if isinstance(value, bool)), True)
     return frozenset({1, 2}) if operator in _SAVED_STATISTICS and not training else frozenset()
+
+
+def _is_of_full_length(sample: Sample) -> bool:
+    """Return whether all sequences and targets of a ctc_loss are as long as the longest one.
+
+    The logarithms that it keeps for its backward pass are not written beyond the end of a shorter one.
+    """
+    steps, targets = ([int(length) for length in lengths] for lengths in sample.args[1:3])
+    return set(steps) == {sample.input.shape[0]} and len(set(targets)) == 1
 
 
 #: Results of normalisations that are kept for the backward pass, by operator: statistics over many elements.

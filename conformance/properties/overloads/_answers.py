@@ -182,6 +182,11 @@ class Answer:
         """The ways to enlarge the call that the CPU takes; each is looked for once, when it is asked for."""
         return _Remembered(ways(self.subject, self.sample))
 
+    @functools.cached_property
+    def mattering(self) -> dict[int, bool]:
+        """Places of tensors, and whether their values matter for the results, as far as that was asked."""
+        return {}
+
     @property
     def fits_in_place(self) -> bool:
         """True if the call can be made in place."""
@@ -276,8 +281,9 @@ def torchs_own(subject: Subject) -> Overload:
 def gives_the_same_again(found: Answer, part: int | None = None) -> bool:
     """Return whether the CPU gives the same bits again when new memory holds something else.
 
-    ``part`` is the place of the only tensor of the result that is looked at.
+    ``part`` is the place of the only tensor of the result that is looked at. What is free may differ.
     """
+    free = promises.free_parts(base_name(found.subject.name), found.sample)
     kept = []  # so that the next answer gets other memory, with other traces of the allocator in it
     sizes = [tensor.nbytes for tensor in trees.tensors(found.plain)]
     for memory in (freed_memory_of_nan(sizes), *(host_memory_holding(filler, sizes) for filler in FILLERS)):
@@ -289,7 +295,8 @@ def gives_the_same_again(found: Answer, part: int | None = None) -> bool:
         pairs = list(zip(trees.tensors(found.plain), trees.tensors(fresh.plain), strict=True))
         if not all(
             same_bits(old.resolve_conj().resolve_neg(), new.resolve_conj().resolve_neg())
-            for old, new in (pairs if part is None else pairs[part : part + 1])
+            for place, (old, new) in enumerate(pairs)
+            if (place not in free if part is None else place == part)
         ):
             return False
     return True
@@ -330,6 +337,7 @@ def answers(
         lambda: (subject, calls, list(_answered(subject, dtype, calls))),
     )
     known = [one for one in found if _is_declared(target, one)]
+    known.sort(key=_is_uniform)
     fitting = max((one for one in known if one.fits_in_place), key=_worth, default=None)
     ordered = known if fitting is None else [fitting, *(one for one in known if one is not fitting)]
     for one in ordered[:limit]:
@@ -357,10 +365,23 @@ def _is_declared(target: Target, found: Answer) -> bool:
     return target.dtypes.issuperset(dtype_name(dtype) for dtype in (*named, *held))
 
 
-def _worth(found: Answer) -> tuple[int, int]:
+def _worth(found: Answer) -> tuple[int, int, bool]:
     """Calls of which every tensor has several elements, and these in several dimensions, are worth most."""
     tensors = found.sample.tensors()
-    return min(min(t.numel(), 8) for t in tensors), min(min(t.dim(), 2) for t in tensors)
+    return (
+        min(min(t.numel(), 8) for t in tensors),
+        min(min(t.dim(), 2) for t in tensors),
+        not _is_uniform(found),
+    )
+
+
+def _is_uniform(found: Answer) -> bool:
+    """Return whether all results have several elements, and the same everywhere: such a call says little."""
+    results = [t for t in trees.tensors(found.plain) if t.numel() > 1 and t.layout is torch.strided]
+    return bool(results) and all(
+        same_bits(t, t.reshape(-1)[:1].expand_as(t))
+        for t in (r.resolve_conj().resolve_neg() for r in results)
+    )
 
 
 def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: str) -> bool:
@@ -393,6 +414,8 @@ def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: 
             continue
         if name not in _invariants.INVARIANTS and name != "mode" and number not in free_indices:
             good &= _values(target, recorder, found, number, value, part)
+        elif value.dtype == torch.bool and value.numel():
+            good &= _only_zero_and_one(recorder, value, part, index)
     if good and name in _invariants.INVARIANTS:
         good = _invariants.agree(
             recorder, name, found.sample, trees.tensors(actual), trees.tensors(found.plain), what

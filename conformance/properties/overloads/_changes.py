@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from conformance.checking import trees
-from conformance.properties.overloads._answers import Answer, Comparison, answer
-from conformance.samples.operators import Sample, dtype_name
+from conformance.properties.overloads._answers import Answer, Comparison, answer, trusts_its_callers
+from conformance.samples.operators import Sample, bits, dtype_name
 
 
 def again(found: Answer, sample: Sample, comparison: Comparison = Comparison.VALUES) -> Answer | None:
@@ -68,6 +68,50 @@ def backwards(tensor: torch.Tensor) -> torch.Tensor:
     """Return a dense tensor of the same shape with its elements in the opposite order."""
     order = torch.arange(tensor.numel() - 1, -1, -1)
     return tensor.detach().reshape(-1)[order].reshape(tensor.shape)
+
+
+def place_of(found: Answer, tensor: torch.Tensor) -> int:
+    """Return the place of one of the call's tensors, counted as ``Sample.tensors`` does."""
+    return next(place for place, one in enumerate(found.sample.tensors()) if one is tensor)
+
+
+def argument_at(found: Answer, place: int) -> str:
+    """Return the name of the argument that holds the tensor at a place, with its number in a list."""
+    names = [argument.name for argument in found.overload.op._schema.arguments]
+    given = dict(zip(names, (found.sample.input, *found.sample.args), strict=False)) | found.sample.kwargs
+    holders = [f"{name} {index}" for name in given for index, _ in enumerate(trees.tensors(given[name]))]
+    return holders[place]
+
+
+def differ(one: Answer, other: Answer) -> bool:
+    """Return whether two answers have other bits or shapes."""
+    pairs = zip(trees.tensors(one.plain), trees.tensors(other.plain), strict=False)
+    return any(a.shape != b.shape or bits(a.contiguous()) != bits(b.contiguous()) for a, b in pairs)
+
+
+def matters(found: Answer, place: int) -> bool:
+    """Return whether other values of a tensor give other results; True if none can be tried."""
+    if place not in found.mattering:
+        found.mattering[place] = _matters(found, place)
+    return found.mattering[place]
+
+
+def _matters(found: Answer, place: int) -> bool:
+    tensor = found.sample.tensors()[place]
+    counts = not (tensor.is_floating_point() or tensor.is_complex())
+    if counts and trusts_its_callers(found.subject):
+        return True  # other indices could be undefined
+    others = (
+        backwards,
+        torch.zeros_like,
+        torch.ones_like,
+        lambda t: -3 * (t.long() if counts else t),
+    )
+    for change in others:
+        changed = again(found, with_tensor(found.sample, place, change(tensor).to(tensor.dtype)))
+        if changed is not None and differ(found, changed):
+            return True
+    return False
 
 
 def reshaped(found: Answer, change: Callable[[torch.Tensor], torch.Tensor]) -> Answer | None:

@@ -37,6 +37,9 @@ from conformance.target.target import Target
 #: How a note begins about a statement that the CPU itself does not keep to.
 NOT_KEPT = "the CPU does not keep to this itself"
 
+#: What out= holds before a call: no index of the calls, so that it shows where nothing was written.
+_UNWRITTEN = 77
+
 FUNCTION, IN_PLACE, OUT = "function", "in-place form", "form with out="
 
 
@@ -204,7 +207,7 @@ class _Attempt:
             op = self.overload.out
             for part in trees.tensors(found.returned):
                 fresh = torch.empty(part.shape, dtype=part.dtype, device=self.target.torch_device)
-                outs.append(self._inside(fresh.fill_(1)))
+                outs.append(self._inside(fresh.fill_(_UNWRITTEN)))
             given = with_outs(found.overload.out, given, dict(zip(self.overload.outs, outs, strict=True)))
         with torch.inference_mode() if self.inference else contextlib.nullcontext():
             outcome = run(self.target, op, given)

@@ -51,9 +51,10 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "overload-errors",
     subject_kind="overload",
     statement=(
-        "A dimension that an argument does not have, sizes that do not fit together, and a result that its "
-        "memory's dtype cannot hold are errors whenever they are on the CPU, and of the same class, to which "
-        "the tests of torch's database (ErrorInput.error_type) hold every device."
+        "A dimension that an argument does not have, sizes that do not fit together, a result that its "
+        "memory's dtype cannot hold, and a singular matrix if errors are to be checked are errors whenever "
+        "they are on the CPU, and of the same class, to which the tests of torch's database "
+        "(ErrorInput.error_type) hold every device."
     ),
     documentation="torch.html",
     level="core",
@@ -78,6 +79,8 @@ def is_refused_ever(found: Answer, form: str) -> bool:
 
 def _wrong(found: Answer, form: str) -> Iterator[tuple[Sample, torch.dtype | None]]:
     """Yield wrong calls in a form, and the dtype for their out= if it is what is wrong."""
+    for sample in _singular(found):
+        yield sample, None
     for sample in far_dimensions(found):
         yield sample, None
     if form == OUT:  # one of another size is resized, if the sizes fit each other at all
@@ -107,6 +110,15 @@ def far_dimensions(found: Answer) -> Iterator[Sample]:
             yield with_argument(found, argument.name, -_FAR)
         elif argument.name in ("dim", "dims") and isinstance(value, (list, tuple)) and value:
             yield with_argument(found, argument.name, [_FAR])
+
+
+def _singular(found: Answer) -> Iterator[Sample]:
+    """Yield the call with matrices of zeros, if it can be asked to check for errors."""
+    first = found.sample.input
+    if isinstance(first, torch.Tensor) and any(
+        argument.name == "check_errors" for argument, _ in arguments(found)
+    ):
+        yield with_argument(found, "check_errors", True).replace(input=torch.zeros_like(first))
 
 
 def _names_far_dimension(found: Answer, sample: Sample) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,7 +14,15 @@ from conformance.checking import trees
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.properties.overloads._answers import Answer, answers, dtypes, trusts_its_callers
-from conformance.properties.overloads._changes import again, arguments, in_dimensions, mapped, with_tensor
+from conformance.properties.overloads._changes import (
+    again,
+    argument_at,
+    arguments,
+    in_dimensions,
+    mapped,
+    matters,
+    with_tensor,
+)
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, Laid, forms_of, hold
 from conformance.properties.overloads._layouts import (
     LAYOUTS,
@@ -40,20 +49,57 @@ _UNSAFE = ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "upsample_biline
 
 _CHANNELS_LAST = "channels_last at an offset"
 
-#: Combinations of a form, a layout and the place of the tensor that has it (None: what is written). Each is
-#: held in the first call that can have it and that the CPU takes so: more would say the same.
-Tried = set[tuple[str, str, int | None]]
+#: A form, a layout and the place of the tensor that has it in a call (None: what is written).
+Combination = tuple[str, str, int | None]
+
+
+class Tried:
+    """Combinations that were held, and in calls whose results show what is read of that tensor.
+
+    Each is held in the first call that can have it and that the CPU takes so, and if that shows nothing, in
+    the first one that does: more would say the same.
+    """
+
+    def __init__(self) -> None:
+        # With the name of the argument, as its place differs between calls.
+        self._held: set[tuple[str, str, str]] = set()
+        self._shown: set[tuple[str, str, str]] = set()
+
+    def wants(self, combination: Combination, found: Answer) -> bool:
+        """Return whether to hold a combination in a call."""
+        named = _named_as(combination, found)
+        if named in self._shown:
+            return False
+        return named not in self._held or self._shows(combination, found)
+
+    def add(self, combination: Combination, found: Answer) -> None:
+        """Note that a combination was held in a call."""
+        named = _named_as(combination, found)
+        self._held.add(named)
+        if self._shows(combination, found):
+            self._shown.add(named)
+
+    @staticmethod
+    def _shows(combination: Combination, found: Answer) -> bool:
+        place = combination[2]
+        return place is None or matters(found, place)
+
 
 #: Overloads that write to the places that an argument names.
 _WRITES_PLACES = re.compile(r"index_(copy|put)|scatter|put|max_unpool")
 #: Those in which the order of two writes to one place does not matter: they add up, or write the same.
 _IN_ANY_ORDER = re.compile(r"scatter(_add|_reduce|\.reduce|\.value)")
 #: Overloads that trust their callers, and whose integers may be alike: pivots, places that gradients go to,
-#: bags of which all but the last are empty, bits of random numbers.
+#: bags of which all but the last are empty, bits of random numbers, labels and lengths of sequences.
 _MAY_BE_ALIKE = re.compile(
     r"lu_unpack|linalg_(lu|ldl)_solve|(fractional_|adaptive_)?max_pool\dd(_with_indices)?_backward"
-    r"|_embedding_bag|_sobol_engine"
+    r"|_embedding_bag|_sobol_engine|_ctc_loss"
 )
+
+
+def _named_as(combination: Combination, found: Answer) -> tuple[str, str, str]:
+    form, word, place = combination
+    return form, word, "" if place is None else argument_at(found, place)
 
 
 def safe_on_the_cpu(subject: Subject, dtype: str) -> bool:
@@ -82,7 +128,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    tried: Tried = set()
+    tried = Tried()
     told: dict[str, Tried] = {}
     for found in answers(target, subject, recorder, _LIMIT):
         recorder.idle("no tensor of the calls can have another layout")
@@ -92,7 +138,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         _in_every_layout(target, recorder, found, tried)
         for values, telling in _telling(found):
-            _in_every_layout(target, recorder, telling, told.setdefault(values, set()))
+            _in_every_layout(target, recorder, telling, told.setdefault(values, Tried()))
             _with_one_row_expanded(target, recorder, telling, told[values])
         _in_four_dimensions(target, recorder, found, tried)
         _with_one_row_expanded(target, recorder, found, tried)
@@ -105,14 +151,14 @@ def _in_every_layout(target: Target, recorder: Recorder, found: Answer, tried: T
     for form in forms_of(target, found):
         for word, layout in LAYOUTS.items():
             for place in fitting[word]:
-                if (form, word, place) in tried:
+                if not tried.wants((form, word, place), found):
                     continue
                 if hold(target, recorder, found, form, Laid(layout, word, place)):
-                    tried.add((form, word, place))
-            if form == FUNCTION or not written[word] or (form, word, None) in tried:
+                    tried.add((form, word, place), found)
+            if form == FUNCTION or not written[word] or not tried.wants((form, word, None), found):
                 continue
             if hold(target, recorder, found, form, into=layout):
-                tried.add((form, word, None))
+                tried.add((form, word, None), found)
 
 
 def _fitting(layout: Layout, tensors: Sequence[torch.Tensor]) -> list[int]:
@@ -123,19 +169,25 @@ def _fitting(layout: Layout, tensors: Sequence[torch.Tensor]) -> list[int]:
 def _with_one_row_expanded(target: Target, recorder: Recorder, found: Answer, tried: Tried) -> None:
     forms = list(forms_of(target, found))
     for place in range(min(len(found.sample.tensors()), _TENSORS)):
-        left = [f for f in forms if (f, place) != (IN_PLACE, 0) and (f, "expanded", place) not in tried]
+        left = [
+            form
+            for form in forms
+            if (form, place) != (IN_PLACE, 0) and tried.wants((form, "expanded", place), found)
+        ]
         repeated = rows_alike(found, place) if left else None
         if repeated is None:
             continue
         for form in forms_of(target, repeated):
-            if (form, place) == (IN_PLACE, 0) or (form, "expanded", place) in tried:
+            if (form, place) == (IN_PLACE, 0) or not tried.wants((form, "expanded", place), repeated):
                 continue
             if hold(target, recorder, repeated, form, Laid(expanded, "one row expanded", place)):
-                tried.add((form, "expanded", place))
+                tried.add((form, "expanded", place), repeated)
 
 
 def _telling(found: Answer) -> Iterator[tuple[str, Answer]]:
     """Yield the answers of a function that says yes or no to values of which it says both, by the values.
+
+    Among them are those around the numbers that it compares with.
 
     Of random numbers all are finite, and no two are equal: whatever is read in their place gives the same.
     """
@@ -143,9 +195,12 @@ def _telling(found: Answer) -> Iterator[tuple[str, Answer]]:
     if not results or any(t.dtype != torch.bool for t in results) or trusts_its_callers(found.subject):
         return
     first = found.sample.tensors()[0]
-    for values in ((0, 1), (1,), (0,), (float("inf"), float("nan"), float("-inf"), 1)):
+    given = (found.sample.input, *found.sample.args, *found.sample.kwargs.values())
+    numbers = sorted({one for one in given if type(one) in (int, float) and math.isfinite(one)})
+    around = [(number, number + 1, number - 1) for number in numbers[:2]]
+    for values in (*around, (0, 1), (1,), (0,), (float("inf"), float("nan"), float("-inf"), 1)):
         floating = first.is_floating_point() or first.is_complex()
-        if not floating and len(values) > 2:
+        if not floating and not all(map(math.isfinite, values)):
             continue
 
         def of_values(tensor: torch.Tensor, values: tuple[float, ...] = values) -> torch.Tensor:
@@ -168,10 +223,10 @@ def _in_four_dimensions(target: Target, recorder: Recorder, found: Answer, tried
         return
     for form in forms_of(target, deeper):
         for place, tensor in enumerate(deeper.sample.tensors()[:_TENSORS]):
-            if tensor.dim() != 4 or (form, _CHANNELS_LAST, place) in tried:
+            if tensor.dim() != 4 or not tried.wants((form, _CHANNELS_LAST, place), deeper):
                 continue
             if hold(target, recorder, deeper, form, Laid(channels_last_at_offset, _CHANNELS_LAST, place)):
-                tried.add((form, _CHANNELS_LAST, place))
+                tried.add((form, _CHANNELS_LAST, place), deeper)
 
 
 def rows_alike(found: Answer, place: int) -> Answer | None:

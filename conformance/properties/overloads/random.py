@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import itertools
 import math
@@ -20,11 +21,26 @@ from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import copy_in, failed_call, run
 from conformance.properties.operators._distributions import generators_restored
 from conformance.properties.operators._enlarged import ways
-from conformance.properties.overloads._answers import Answer, answers, calls_in, hidden_writes, with_writes
+from conformance.properties.overloads._answers import (
+    Answer,
+    answers,
+    answers_of,
+    calls_in,
+    hidden_writes,
+    with_writes,
+)
 from conformance.properties.overloads._changes import again, mapped
-from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, OUT, forms_of, with_outs
+from conformance.properties.overloads._forms import (
+    FUNCTION,
+    IN_PLACE,
+    OUT,
+    forms_of,
+    has_both_kernels,
+    with_outs,
+)
 from conformance.properties.overloads._layouts import at_offset
 from conformance.properties.overloads._memory import keeps_no_memory
+from conformance.samples.built import DRAWN
 from conformance.samples.copies import to_host
 from conformance.subjects.databases import Subject
 from conformance.subjects.overloads import Overload
@@ -46,7 +62,8 @@ _SURPRISE_OF_DISTINCT = 15.0
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return calls_in("overload-random", target, subject) if subject.info.random else []
+    draws = subject.info.random or subject.name in DRAWN
+    return calls_in("overload-random", target, subject) if draws else []
 
 
 @register(
@@ -66,9 +83,11 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     with generators_restored():
+        recorder.idle("no call of the overload draws numbers")
         for found in _calls(target, subject, recorder):
-            recorder.idle("no call of the overload draws numbers")
             _draws(target, recorder, found, FUNCTION)
+            if has_both_kernels(target, found):
+                _draws(target, recorder, found, FUNCTION, inference=True)
             overload: Overload = subject.info
             if target.capable("inplace") and (found.fits_in_place or _also_writes_noise(overload)):
                 _draws(target, recorder, found, IN_PLACE)
@@ -78,6 +97,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 def _calls(target: Target, subject: Subject, recorder: Recorder) -> Iterator[Answer]:
     """Yield some calls, and the first of them that can be larger, enlarged."""
+    yield from answers_of(target, subject, recorder.id.dtype, DRAWN)
+    if not subject.info.random:
+        return
     larger = None
     for found in answers(target, subject, recorder, _LIMIT, drawn=True):
         yield found
@@ -93,7 +115,7 @@ def _also_writes_noise(overload: Overload) -> bool:
     return overload.in_place is not None and bool(hidden_writes(overload.op))
 
 
-def _draws(target: Target, recorder: Recorder, found: Answer, form: str) -> None:
+def _draws(target: Target, recorder: Recorder, found: Answer, form: str, *, inference: bool = False) -> None:
     copy = copy_in(target, recorder, found.sample)
     if copy is None:
         return
@@ -110,10 +132,14 @@ def _draws(target: Target, recorder: Recorder, found: Answer, form: str) -> None
             parts = zip(found.overload.outs, trees.tensors(found.returned), strict=True)
             outs = {name: torch.zeros_like(part, device=target.torch_device) for name, part in parts}
             given = with_outs(found.overload.out, given, outs)
-        outcome = run(target, op, given)
+        with torch.inference_mode() if inference else contextlib.nullcontext():
+            outcome = run(target, op, given)
         if not outcome.ok:
             failed_call(target, recorder, found.sample, outcome, f"the {form}")
             return
+        if form == IN_PLACE and not hidden_writes(found.overload.op):
+            text = f"the {form} returns another tensor than its input."
+            fact(recorder, outcome.value is given.input, Kind.ALIASING, text, sample=found.sample.index)
         if inside is not None:
             text = f"the {form} has changed memory beside the tensor that it was given."
             fact(recorder, inside.kept(whole=False), Kind.STATE, text, sample=found.sample.index)
@@ -132,6 +158,9 @@ def _draws(target: Target, recorder: Recorder, found: Answer, form: str) -> None
             distinct = _values(one)
             text = f"{one.numel()} elements have {distinct} values."
             fact(recorder, 2 * distinct > one.numel(), Kind.VALUE, text, sample=index)
+        elif _is_no_constant(host):
+            text = f"all {one.numel()} elements are the same."
+            fact(recorder, _values(one) > 1, Kind.VALUE, text, sample=index)
         repeated = _repeated(one, other, functools.partial(_draws_of_the_cpu, found, place))
         text = ""
         if repeated is not None:
@@ -153,6 +182,13 @@ def _equal(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
 def _values(tensor: torch.Tensor) -> int:
     """Return the number of distinct values."""
     return len(set(tensor.reshape(-1).tolist()))
+
+
+def _is_no_constant(drawn: torch.Tensor) -> bool:
+    """Return whether so many elements are no accident if all are the one that is drawn most often."""
+    counts = collections.Counter(drawn.reshape(-1).tolist()).values()
+    share = max(counts, default=0) / max(1, drawn.numel())
+    return 0 < share < 1 and -drawn.numel() * math.log(share) >= _SURPRISE
 
 
 def _repeated(

@@ -123,7 +123,7 @@ def test_a_kind_of_values_needs_a_place_that_returns_such() -> None:
 
 
 def test_an_argument_of_one_element_has_no_layout() -> None:
-    assert reason("masked_fill.Tensor", "expanded-ignored", position=2) is None  # the CPU takes other forms
+    assert reason("masked_fill.Tensor", "expanded-ignored", position=2) is not None  # documented as a scalar
     assert reason("nll_loss_backward", "strides-ignored", position=6) is not None  # total_weight
 
 
@@ -183,10 +183,38 @@ def test_an_out_of_one_element_has_no_part() -> None:
     assert reason("isin.Tensor_Scalar_out", "write-partial", position=4) is None
 
 
-def test_a_dtype_in_which_the_suite_has_no_call_excuses_nothing() -> None:
+def test_a_dtype_in_which_the_suite_has_no_call_excuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(excuses, "_answers", lambda subject, dtype: ())
     for kind in ("rank", "result-strides", "low-precision", "aliasing-gained", "empty-input", "nan-lost"):
-        fault = Fault("aten::count_nonzero.dim_IntList", kind, 0, 6, dtype="complex32")
+        fault = Fault("aten::count_nonzero.dim_IntList", kind, 0, 6, dtype="complex64")
         assert excuses.reason(fault, ASLEEP, {}) is None, kind
+
+
+def test_a_dtype_that_torch_lists_for_no_operator_of_a_place_is_a_device_s_own() -> None:
+    fault = Fault("aten::rsub.Tensor", "scalar-only", 0, 0, "complex32")
+    assert "lists that dtype" in str(excuses.reason(fault, SURVIVED, {}))
+    assert excuses.reason(Fault("aten::rsub.Tensor", "scalar-only", 0, 0, "complex64"), SURVIVED, {}) is None
+
+
+def test_statistics_in_an_out_of_16_bits_have_no_promised_dtype() -> None:
+    for place, dtype, free in (
+        ("native_batch_norm.out", "bfloat16", True),
+        ("native_batch_norm.out", "float32", False),
+        ("native_batch_norm", "bfloat16", False),
+        ("add.out", "bfloat16", False),
+    ):
+        fault = Fault(f"aten::{place}", "tail-of-16", 0, 0, dtype)
+        assert (excuses.reason(fault, SURVIVED, {}) is not None) == free, (place, dtype)
+
+
+def test_callers_of_what_trusts_them_pass_no_negative_dimension() -> None:
+    assert "negative" in str(reason("_fft_c2c", "negative-dimension", position=1))
+    assert reason("sum.dim_IntList", "negative-dimension", position=1) is None
+
+
+def test_a_layout_that_torch_s_own_kernel_takes_for_dense_is_excused() -> None:
+    mean = Fault("aten::native_layer_norm_backward", "strides-ignored", 4)
+    assert "torch's own kernel gives other results" in str(excuses.reason(mean, ASLEEP, {}))
 
 
 def test_strides_that_torch_s_own_kernel_cannot_read_are_excused() -> None:
@@ -231,3 +259,19 @@ def test_a_layout_with_which_torch_s_own_kernel_is_wrong_is_excused() -> None:
 def test_an_argument_that_some_calls_leave_out_is_judged_by_the_others() -> None:
     assert reason("native_layer_norm_backward", "offset-ignored", position=6) is not None  # the bias
     assert reason("native_layer_norm_backward", "offset-ignored", position=5) is None
+
+
+def test_a_dtype_in_which_the_cpu_takes_empty_tensors_alone_is_a_device_s_own() -> None:
+    fault = Fault("aten::_linalg_det", "leak", 0, 0, "bfloat16")
+    assert "in that dtype" in str(excuses.reason(fault, SURVIVED, {}))
+    assert excuses.reason(Fault("aten::_linalg_det", "leak", 0, 0, "float64"), SURVIVED, {}) is None
+
+
+def test_a_value_that_must_be_one_number_has_no_layout() -> None:
+    assert "one element" in str(reason("index_fill_.int_Tensor", "strides-ignored", position=3))
+    assert reason("where.self", "strides-ignored", position=1) is None
+
+
+def test_calls_in_eight_bits_are_asked_if_there_are_no_others() -> None:
+    assert "4 dimensions" in str(reason("_scaled_mm", "rank", 4))
+    assert reason("_scaled_mm", "strides-ignored", position=1) is None

@@ -116,3 +116,32 @@ def statistics_are_not_written_beside_out(overload: Overload) -> dict[str, Any]:
 @plant("overload-forms", "norm.ScalarOpt_dim", "float32", Kind.VALUE)
 def the_norm_into_out_is_twice_as_large(overload: Overload) -> dict[str, Any]:
     return {"out": lambda *args, out: overload.out(*args, out=out).mul_(2)}
+
+
+@plant("overload-forms", "mode", "float64", Kind.VALUE)
+def indices_are_not_written_to_out(overload: Overload) -> dict[str, Any]:
+    def out(*args: Any, values: Any, indices: Any, **kwargs: Any) -> Any:
+        overload.out(*args, values=values, indices=torch.empty_like(indices), **kwargs)
+        return values, indices
+
+    return {"out": out}
+
+
+@plant("overload-forms", "mode", "bool", Kind.VALUE)
+def a_frequent_bool_is_stored_as_2(overload: Overload) -> dict[str, Any]:
+    def op(*args: Any, **kwargs: Any) -> Any:
+        values, indices = overload.op(*args, **kwargs)
+        values.view(torch.uint8).mul_(2)
+        return torch.return_types.mode((values, indices))
+
+    return {"op": op}
+
+
+@plant("overload-forms", "special_chebyshev_polynomial_u", "int32", Kind.VALUE)
+def a_degree_is_one_less(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda x, n: overload.op(x, (n - 1).clamp_min(0))}
+
+
+@plant("overload-forms", "native_dropout_backward", "float32", Kind.VALUE)
+def a_mask_is_ignored(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda grad, mask, scale: grad * scale}

@@ -49,3 +49,13 @@ def padding_always_counts(overload: Overload) -> dict[str, Any]:
         return overload.op(*args[:5], count_include_pad=True, **kwargs)
 
     return {"op": op}
+
+
+@plant("overload-options", "_scaled_mm", "float8_e4m3fn", Kind.VALUE)
+def a_bias_is_ignored(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda x, y, one, other, bias=None, *rest: overload.op(x, y, one, other, None, *rest)}
+
+
+@plant("overload-options", "_ctc_loss", "float32", Kind.VALUE)
+def another_blank_is_ignored(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda *args: overload.op(*args[:4])}

@@ -88,3 +88,24 @@ def half_of_a_draw_is_of_the_one_before(overload: Overload) -> dict[str, Any]:
         return drawn
 
     return {"op": op}
+
+
+@plant("overload-random", "random.to", "int32", Kind.ALIASING)
+def drawn_in_place_returns_a_copy(overload: Overload) -> dict[str, Any]:
+    return {"in_place": lambda x, *args, **kwargs: overload.in_place(x, *args, **kwargs).clone()}
+
+
+@plant("overload-random", "bernoulli.p", "float32", Kind.VALUE)
+def nothing_is_drawn(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda x, p, **kwargs: overload.op(x, p, **kwargs).mul_(0)}
+
+
+@plant("overload-random", "gru.data", "float32", Kind.STATE)
+def a_layer_drops_the_same_again(overload: Overload) -> dict[str, Any]:
+    def op(*args: Any) -> Any:
+        state = torch.get_rng_state()
+        results = overload.op(*args)
+        torch.set_rng_state(state)
+        return results
+
+    return {"op": op}
