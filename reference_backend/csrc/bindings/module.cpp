@@ -104,6 +104,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("reset_accumulated_memory_stats", [] {
     runtime::acquire();
     memory::pool().reset_accumulated();
+    memory::pool().reset_totals();  // of which torch.accelerator's table is made
   });
   m.def("empty_cache", [] { memory::device_allocator()->emptyCache(); });
   m.def("set_memory_limit", [](std::size_t bytes) {

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from habana_frameworks.torch.distributed.hccl import operators
+from torch.testing._internal.optests import OpCheckError
 
 hccl = torch.ops.hccl
 SUM, MAX = int(dist.ReduceOp.SUM), int(dist.ReduceOp.MAX)
@@ -68,3 +69,33 @@ def test_without_values_they_return_what_they_write() -> None:
 def test_numbers_are_of_groups_that_are_there() -> None:
     with pytest.raises(RuntimeError, match="comm_id"):
         hccl.broadcast_(torch.ones(1, device="hpu"), 0, 12)
+
+
+def checked(rank: int, size: int) -> None:
+    """Ask torch's checks of each operator, in the same order on both ranks, as each runs the operator."""
+
+    def x(count: int = 4) -> torch.Tensor:
+        return torch.arange(float(count), device="hpu") + rank
+
+    samples = {
+        "allreduce_": (x(), SUM, 0),
+        "broadcast_": (x(), 1, 0),
+        "reduce_": (x(), 0, MAX, 0),
+        "allgather_out": (x(2), 0, x()),
+        "reduce_scatter_out": (x(), SUM, 0, x(2)),
+        "alltoall_out": (x(), 0, [], [], x()),
+        **({"send_": (x(), 1, 3, 0)} if rank == 0 else {"recv_": (x(), 0, 3, 0)}),
+    }
+    for name, arguments in samples.items():
+        operator = getattr(hccl, name).default
+        # `test_autograd_registration` has nothing to ask, as no operator has a derivative.
+        checks = ("test_schema", "test_faketensor")
+        found = torch.library.opcheck(operator, arguments, test_utils=checks)
+        assert found == dict.fromkeys(checks, "SUCCESS")
+        # torch puts no operator into a graph whose schema returns what it writes, as the contract has these.
+        with pytest.raises(OpCheckError, match="output has alias annotations"):
+            torch.library.opcheck(operator, arguments, test_utils="test_aot_dispatch_dynamic")
+
+
+def test_torchs_checks_pass(on_ranks) -> None:
+    on_ranks(checked)

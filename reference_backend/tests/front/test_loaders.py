@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import pathlib
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import habana_dataloader
@@ -158,3 +161,163 @@ def test_what_is_wrong_says_so(images: pathlib.Path, tmp_path: pathlib.Path) -> 
         MediaPipe().build()
     with pytest.raises(ValueError, match="cuts 8 of 4 pixels"):
         fn.CropMirrorNorm(8, 2).compute(numpy.zeros((1, 3, 4, 4)), MEAN, INVERSE)
+
+
+class Compose:
+    """Transforms one after another, as torchvision's class of this name."""
+
+    def __init__(self, *transforms: Any) -> None:
+        self.transforms = transforms
+
+    def __call__(self, image: Any) -> torch.Tensor:
+        for transform in self.transforms:
+            image = transform(image)
+        return image
+
+
+class Resize:
+    def __call__(self, image: Any) -> Any:
+        return image.resize((12, 10))
+
+
+class ToTensor:
+    def __call__(self, image: Any) -> torch.Tensor:
+        return torch.from_numpy(numpy.asarray(image).transpose(2, 0, 1).copy()).float() / 255
+
+
+class Normalize:
+    def __call__(self, image: torch.Tensor) -> torch.Tensor:
+        return (image - 0.5) / 0.25
+
+
+def _folder(root: pathlib.Path, transform: Callable[[Any], Any]) -> Any:
+    """torchvision's ImageFolder if there is one, or a class of this name that reads the same."""
+    try:
+        from torchvision.datasets import ImageFolder as Found
+    except ImportError:
+        return _Minimal(str(root), transform)
+    return Found(str(root), transform)
+
+
+class _Minimal(torch.utils.data.Dataset):
+    def __init__(self, root: str, transform: Callable[[Any], Any]) -> None:
+        self.root, self.transform = root, transform
+        self.classes = sorted(one.name for one in pathlib.Path(root).iterdir())
+        self.samples = [
+            (str(file), number)
+            for number, name in enumerate(self.classes)
+            for file in sorted((pathlib.Path(root) / name).iterdir())
+        ]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, place: int) -> tuple[Any, int]:
+        from PIL import Image
+
+        path, number = self.samples[place]
+        with Image.open(path) as opened:
+            return self.transform(opened.convert("RGB")), number
+
+
+_Minimal.__name__ = "ImageFolder"  # the rules go by the name
+
+
+@pytest.fixture
+def photographs(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A folder of JPEGs in three classes, whose path is that of ImageNet."""
+    image = pytest.importorskip("PIL.Image")
+    random = numpy.random.default_rng(2)
+    for name, count in (("birds", 4), ("cats", 3), ("dogs", 4)):
+        folder = tmp_path / "imagenet" / name
+        folder.mkdir(parents=True)
+        for place in range(count):
+            pixels = random.integers(0, 255, (14 + place, 18, 3), dtype=numpy.uint8)
+            image.fromarray(pixels).save(folder / f"{place}.jpg", quality=90)
+    return tmp_path / "imagenet"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch_size": 4},
+        {"batch_size": 4, "drop_last": True},
+        {"batch_size": 3, "shuffle": True},
+        {"batch_size": 5, "num_workers": 2, "shuffle": True, "drop_last": True},
+        {"batch_size": None},
+        {"batch_size": 4, "drop_last": True, "num_workers": 8, "pin_memory": True},
+    ],
+    ids=["plain", "whole_batches", "shuffled", "workers", "single", "as_hardware_takes_it"],
+)
+def test_a_folder_of_images_gives_the_batches_of_torchs_loader(
+    photographs: pathlib.Path, options: dict[str, Any], capsys: Any
+) -> None:
+    dataset = _folder(photographs, Compose(Resize(), ToTensor(), Normalize()))
+    assert len(dataset) == 11
+
+    def batches(kind: Any) -> list[Any]:
+        loader = kind(dataset, generator=torch.Generator().manual_seed(7), **options)
+        found = [[(x, y) for x, y in loader] for _ in range(2)]
+        assert all(options["batch_size"] is None or len(epoch) == len(loader) for epoch in found)
+        return [one for epoch in found for one in epoch]
+
+    found, due = batches(habana_dataloader.HabanaDataLoader), batches(torch.utils.data.DataLoader)
+    assert len(found) == len(due) > 0
+    for (x, y), (wanted, label) in zip(found, due, strict=True):
+        assert x.dtype == wanted.dtype and x.shape == wanted.shape and x.device == wanted.device
+        assert x.is_pinned() == wanted.is_pinned()
+        assert torch.equal(x, wanted) and torch.equal(torch.as_tensor(y), torch.as_tensor(label))
+    if options["batch_size"] is not None:
+        assert found[0][0].shape == (options["batch_size"], 3, 10, 12)
+        labels = torch.cat([y for _, y in found]).bincount(minlength=3)
+        assert options.get("drop_last") or labels.tolist() == [8, 6, 8]
+    assert ("Running with PyTorch Dataloader" in capsys.readouterr().out) == ("pin_memory" not in options)
+
+
+def test_another_folder_falls_back_and_reads_the_same(photographs: pathlib.Path, capsys: Any) -> None:
+    other = photographs.rename(photographs.parent / "flowers")
+    dataset = _folder(other, Compose(Resize(), ToTensor(), Normalize()))
+    loader = habana_dataloader.HabanaDataLoader(
+        dataset, batch_size=11, num_workers=8, pin_memory=False, drop_last=True
+    )
+    assert "flowers is not that of ImageNet" in capsys.readouterr().out
+    assert isinstance(loader.dataloader, torch.utils.data.DataLoader) and loader.dataset is dataset
+
+
+#: By the package that is missing: the part that needs it, and the one sentence.
+MISSING = {
+    "torchvision": (
+        lambda: habana_dataloader.habana_dataset.ImageFolderWithManifest,
+        "ImageFolderWithManifest needs torchvision: pip install torchvision",
+    ),
+    "PIL": (
+        lambda: fn.ImageDecoder(resize=[4, 4]).compute(["nothing.jpg"]),
+        "ImageDecoder needs Pillow: pip install pillow",
+    ),
+    "torchao": (
+        lambda: importlib.import_module("habana_frameworks.torch.core.quantizer"),
+        "habana_frameworks.torch.core.quantizer needs torchao: pip install torchao",
+    ),
+    "torchao.quantization.pt2e": (
+        lambda: importlib.import_module("habana_frameworks.torch.core.quantize_pt2e"),
+        "habana_frameworks.torch.core.quantize_pt2e needs torchao: pip install torchao",
+    ),
+    "pyhlml": (
+        lambda: torch.hpu.utilization(),
+        "memory_usage and utilization need the management library, and pyhlml is not installed: "
+        "install habana-pyhlml",
+    ),
+}
+
+
+@pytest.mark.parametrize("package", list(MISSING))
+def test_without_a_package_its_part_says_so_in_one_sentence(package: str, monkeypatch: Any) -> None:
+    part, sentence = MISSING[package]
+    monkeypatch.setitem(sys.modules, package, None)
+    for name in list(sys.modules):
+        if name.startswith((f"{package}.", "habana_frameworks.torch.core.quant")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(vars(habana_dataloader.habana_dataset), "ImageFolderWithManifest", raising=False)
+    with pytest.raises(ImportError) as raised:
+        part()
+    assert str(raised.value) == sentence and isinstance(raised.value.__cause__, ImportError)

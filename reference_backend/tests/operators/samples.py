@@ -492,8 +492,10 @@ DRAWN = {
     "sdpa_fwd_dropout", "sdpa_recomp_fwd_dropout", "fp8_sdpa_fwd_dropout", "fp8_sdpa_recomp_fwd_dropout",
     "fp8_sdpa_recomp_fwd_dropout.scalar", "custom_bernoulli.Size", "habana_random_seed",
 }  # fmt: skip
-#: What they return has a size that depends on values, or they work on the host: no graph holds them whole.
+#: What they return has a size that depends on values, they work on the host, or they set ``.grad``: no graph
+#: holds them whole.
 BY_VALUE = {
+    "accumulate_grads_",
     "habana_nms", "batched_nms", "batched_nms_eager", "habana_permute_1D_sparse_data",
     "habana_permute_1D_sparse_data_without_weights", "habana_permute_2D_sparse_data",
     "habana_permute_2D_sparse_data_without_weights",

@@ -129,3 +129,93 @@ def test_attention_of_fp8() -> None:
         hpu.fp8_sdpa_bwd(*given)[:3], torch.autograd.grad(due, (q, k, v), grad), strict=True
     ):
         close(got, want, 0.3, 0.15)
+
+
+def nearest(values: torch.Tensor, factor: float, back: float) -> torch.Tensor:
+    """Round float64 values to e4m3 by the list of its numbers."""
+    grid = torch.arange(256, dtype=torch.uint8).view(E4M3).double()
+    grid = grid[grid.isfinite()]
+    return grid[(values.reshape(-1, 1) * factor - grid).abs().argmin(1)].reshape(values.shape) * back
+
+
+@pytest.mark.parametrize("closed", ["none", "causal", "mask", "lengths"])
+@pytest.mark.parametrize("rounds", ["nothing", "matrix", "result", "both"])
+@pytest.mark.parametrize("dtype", [E4M3, torch.float32], ids=str)
+@pytest.mark.parametrize("form", ["", "_non_dropout"])
+def test_attention_of_scaled_values(form: str, dtype: torch.dtype, rounds: str, closed: str) -> None:
+    q, k, v = (normal(2, 3, rows, 8, seed=place).to(dtype) for place, rows in enumerate((5, 7, 7), 1))
+    of_q, of_k, of_v = 0.5, 2.0, 1.5
+    bias = torch.zeros(2, 1, 5, 7, dtype=torch.float64)
+    mask = normal(2, 1, 5, 7, seed=9) if closed == "mask" else None
+    if mask is not None:
+        bias = mask.cpu().double()
+    if closed == "causal":
+        bias = bias.masked_fill(torch.ones(5, 7, dtype=torch.bool).triu(1), -math.inf)
+    lengths = torch.tensor([3, 6], device="hpu") if closed == "lengths" else None
+    if lengths is not None:
+        bias[0, ..., 3:], bias[1, ..., 6:] = -math.inf, -math.inf
+    a, b, c = (t.detach() for t in host(q, k, v))
+    matrix = functional.softmax((a * of_q) @ (b * of_k).transpose(-2, -1) * 0.3 + bias, -1)
+    of_s, of_o, back = (number(value) for value in (96.0, 4.0, 1 / 96))
+    out, found, kept, amax = getattr(hpu, f"fp8_sdpa_fwd{form}")(
+        q, k, v, mask, 0.0, 0.3, closed == "causal", "None", number(of_q), number(of_k), number(of_v),
+        of_s if rounds in ("matrix", "both") else None, of_o if rounds in ("result", "both") else None,
+        back if rounds in ("matrix", "both") else None, True, lengths, "right",
+    )  # fmt: skip
+    kind = torch.bfloat16 if dtype == E4M3 else dtype
+    fine = 1e-5 if kind == torch.float32 else 2**-8
+    assert found.dtype == kind and out.dtype == (E4M3 if rounds in ("result", "both") else kind)
+    assert kept.numel() == 0
+    close(found, matrix, fine)
+    close(amax, matrix.max())
+    due = (nearest(matrix, 96, 1 / 96) if rounds in ("matrix", "both") else matrix) @ (c * of_v)
+    if out.dtype == E4M3:
+        far = (out.cpu().double() - due * 4).abs() - (nearest(due, 4, 1) - due * 4).abs()
+        assert float(far.max()) < 1e-4  # no number of e4m3 is nearer
+    else:
+        close(out, due, fine)
+    none = hpu.fp8_sdpa_fwd(q, k, v, mask, 0.0, 0.3, False, "None", *[None] * 6, False, None, "left")
+    assert none[3].numel() == 0
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5])
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("seeded", [False, True])
+def test_dropout_of_attention_of_fp8(seeded: bool, recompute: bool, p: float) -> None:
+    q, k, v = (normal(4, 6, 40, 8, seed=place).to(E4M3) for place in range(3))
+    a, b, c = (t.detach() for t in host(q, k, v))
+    matrix = functional.softmax(a @ b.transpose(-2, -1) * 0.3, -1)
+    name = f"fp8_sdpa{'_recomp' if recompute else ''}_fwd_dropout"
+    # With a unit matrix for v the result is the matrix after dropout.
+    unit = torch.eye(40, device="hpu").expand(4, 6, 40, 40).contiguous().to(E4M3)
+
+    def call(value: torch.Tensor, start: int) -> tuple[torch.Tensor, ...]:
+        torch.hpu.manual_seed(start)
+        given = [q, k, value, None, p, 0.3, False, *([True] if recompute else []), "None", *[None] * 6]
+        given += [True, True, None, "left"] if recompute else [True, None, "left"]
+        if seeded:
+            return getattr(hpu, f"{name}_seed")(samples.seed(start), *given)
+        return getattr(hpu, name)(*given)
+
+    used = call(unit, 5)[0].cpu().double()
+    kept = used != 0
+    close(used, matrix * kept / (1 - p), 2**-8)
+    count = kept.numel()
+    assert abs(float(kept.double().mean()) - (1 - p)) < 5 * math.sqrt(p * (1 - p) / count)
+    rows = kept.double().mean((-2, -1))
+    assert float((rows - (1 - p)).abs().max()) < 6 * math.sqrt(p * (1 - p) / 1600)
+    first, again, other = (call(v, start) for start in (5, 5, 6))
+    assert torch.equal(first[0].cpu(), again[0].cpu()) and not torch.equal(first[0].cpu(), other[0].cpu())
+    close(first[0], used @ c, 0.02, 0.02)
+    if recompute:
+        same = hpu.fp8_sdpa_recomp_fwd_dropout_seed(
+            first[3], q, k, v, None, p, 0.3, False, True, "None", *[None] * 6, True, True, None, "left"
+        )
+        assert torch.equal(
+            same[0].cpu(), first[0].cpu()
+        )  # the seed that is returned is the one that was used
+        close(first[4], matrix.max())
+        close(first[5], first[0].cpu().double().abs().max(), 2**-8)
+    else:
+        assert torch.equal(first[2].cpu(), kept)
+        close(first[3], matrix.max())

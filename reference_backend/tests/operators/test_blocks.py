@@ -120,3 +120,81 @@ def test_jagged_lists() -> None:
     assert wrong.tolist() == [0, 0, -1, 0] and warning.item() == 3
     features = hpu.habana_split_permute_cat(normal(2, 6), torch.tensor([2, 0], device="hpu"), 2, 3, 2)
     close(features, normal(2, 6).cpu()[:, [4, 5, 0, 1]])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e4m3fn], ids=str)
+@pytest.mark.parametrize(
+    ("starts", "ends", "codes"),
+    [((0,), (6,), (0b00011011,)), ((1, 2, 0), (4, 6, 0), (0b11100100, 0b00011011, 0b00000000)),
+     ((2,), (5,), (0b01010101, 0b11110000))],
+    ids=["whole", "rows", "shared"],
+)  # fmt: skip
+def test_beams_of_a_new_cache(
+    starts: tuple[int, ...], ends: tuple[int, ...], codes: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    cache = normal(4 * len(codes), 2, 6, 3, dtype=dtype)
+    before = cache.cpu().float()
+    found = hpu.kv_reorder(
+        cache, torch.tensor(starts, device="hpu"), torch.tensor(ends, device="hpu"),
+        torch.tensor(codes, dtype=torch.uint8, device="hpu"),
+    )  # fmt: skip
+    due = before.clone()
+    for batch, code in enumerate(codes):
+        start, end = (bounds[batch % len(bounds)] for bounds in (starts, ends))
+        for beam in range(4):
+            source = code // 4 ** (3 - beam) % 4
+            for position in range(start, end):
+                due[4 * batch + beam, :, position] = before[4 * batch + source, :, position]
+    assert found.dtype == dtype
+    close(found, due, 0, 0)
+    close(cache, before, 0, 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+@pytest.mark.parametrize(
+    ("permute", "lengths"),
+    [([2, 0, 1], [2, 3, 1]), ([0], [4]), ([1, 3, 1, 0], [0, 2, 5, 3]), ([3, 0, 2], [0, 2, 0, 0]), ([], [2])],
+    ids=["turned", "one", "repeated", "empty_lists", "nothing"],
+)
+def test_places_that_elements_come_from(permute: list[int], lengths: list[int], dtype: torch.dtype) -> None:
+    starts = numpy.concatenate(([0], numpy.cumsum(lengths)))
+    taken = [lengths[place] for place in permute]
+    ends = numpy.concatenate(([0], numpy.cumsum(taken)))
+    due = [int(starts[place]) + step for place in permute for step in range(lengths[place])]
+    given = [torch.tensor(one).to(dtype).to("hpu") for one in (permute, starts, ends)]
+    found = hpu.habana_expand_into_jagged_permute(*given, len(due))
+    assert found.dtype == dtype and found.tolist() == due
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
+@pytest.mark.parametrize(
+    ("permute", "lengths"),
+    [
+        ([2, 0, 1], [2, 3, 1]),
+        ([1, 1], [0, 3, 2]),
+        ([0, 2], [0, 2, 0]),
+        ([1, 0], [[1, 2], [0, 3]]),
+        ([2, 2, 0, 1], [[1, 0, 2], [0, 0, 0], [3, 1, 1]]),
+    ],
+    ids=["one", "one_repeated", "one_empty", "two", "two_repeated"],
+)
+def test_lists_move_with_their_weights(
+    permute: list[int], lengths: list[object], dtype: torch.dtype, weighted: bool
+) -> None:
+    sizes = numpy.array(lengths)
+    count = int(sizes.sum())
+    values, weights = torch.arange(10, 10 + count), (normal(count) * 9).to(dtype)
+    parts = numpy.split(numpy.arange(count), numpy.cumsum(sizes.reshape(len(lengths), -1).sum(1))[:-1])
+    order = [int(place) for one in permute for place in parts[one]]
+    kind = "1D" if sizes.ndim == 1 else "2D"
+    moved, found, heavy = getattr(hpu, f"habana_permute_{kind}_sparse_data")(
+        torch.tensor(permute, device="hpu"), torch.tensor(lengths, device="hpu"), values.to("hpu"),
+        *([weights] if weighted else []),
+    )  # fmt: skip
+    assert moved.tolist() == sizes[permute].tolist() and found.tolist() == values[order].tolist()
+    if weighted:
+        assert heavy.dtype == dtype
+        close(heavy, weights.cpu()[order], 0, 0)
+    else:
+        assert heavy.numel() == 0

@@ -142,3 +142,34 @@ def test_products_of_fp8() -> None:
     parts = [normal(2, 3, 4), normal(2, 4, 3, seed=2), normal(2, 3, 1, seed=3), normal(2, 1, 3, seed=4)]
     a, b, c, d = host(*parts)
     close(hpu.masked_batch_gemm(*parts, False, False), (a @ b + c @ d).detach())
+
+
+@pytest.mark.parametrize("kinds", [(E4M3, E4M3), (E5M2, E4M3)], ids=["e4m3", "mixed"])
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)], ids=str)
+@pytest.mark.parametrize("parts", ["none", "scales", "bias", "all"])
+def test_products_of_fp8_are_written(
+    parts: str, turned: tuple[bool, bool], kinds: tuple[torch.dtype, torch.dtype]
+) -> None:
+    a, b = fp8(3, 5, dtype=kinds[0]), fp8(5, 4, dtype=kinds[1], seed=2)
+    due = host(a)[0] @ host(b)[0]
+    given = [one.t().contiguous() if turn else one for one, turn in zip((a, b), turned, strict=True)]
+    scales, bias = [number(0.5), normal(4, seed=3).abs()], normal(4, seed=4)
+    added = normal(3, 4, seed=5)
+    if parts in ("scales", "all"):
+        due = due * 0.5 * host(scales[1])[0]
+    else:
+        scales = [None, None]
+    if parts in ("bias", "all"):
+        due = due + host(bias)[0]
+    if parts == "all":
+        due = due + host(added)[0]
+    else:
+        added.fill_(math.nan)  # read only to accumulate to
+    for dtype, rtol in ((torch.float32, 1e-5), (torch.bfloat16, 2**-8)):
+        out = torch.full((3, 4), 7.0, dtype=dtype, device="hpu")
+        found = hpu.fp8_gemm(
+            given[0], turned[0], given[1], turned[1], added, dtype, *scales,
+            bias if parts in ("bias", "all") else None, parts == "all", out,
+        )  # fmt: skip
+        assert found is out
+        close(out, due.detach(), rtol)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import habana_frameworks.torch  # noqa: F401
 import numpy
+import pytest
+import scipy.stats
 import torch
 
 from . import samples
@@ -13,6 +18,9 @@ from .reference import close
 from .samples import normal, number
 
 hpu = torch.ops.hpu
+
+#: Probability of a normal number beyond five times its deviation, on one side.
+FIVE_SIGMA = float(scipy.stats.norm.sf(5))
 
 
 def test_random_numbers_of_a_seed() -> None:
@@ -46,11 +54,7 @@ def test_random_numbers_of_a_seed() -> None:
     order = hpu.habana_randperm(seed, 1000).cpu()
     assert order.sort().values.tolist() == list(range(1000)) and order.tolist() != list(range(1000))
     integers = hpu.habana_randint(seed, -3, 4, [7000]).cpu()
-    assert (
-        integers.min() == -3 and integers.max() == 3 and integers.bincount(minlength=0).numel()
-        if False
-        else True
-    )
+    assert integers.min() == -3 and integers.max() == 3
     close((integers + 3).bincount(minlength=7) / 7000, torch.full((7,), 1 / 7), 0, 0.03)
     result, kept, back = hpu.habana_native_dropout_checkpoint(seed, normal(9000), 0.25, True)
     close(result, normal(9000).cpu() * kept.cpu() / 0.75)
@@ -60,3 +64,210 @@ def test_random_numbers_of_a_seed() -> None:
         len(set(seeds)) == 50
         and seeds != hpu.habana_seed_generator(seed, number(4, torch.int32), 50).tolist()
     )
+
+
+def near(found: torch.Tensor, p: float) -> None:
+    """Zeros and ones, with ones in a share of p, each on its own."""
+    drawn = found.cpu().double().flatten()
+    count = drawn.numel()
+    assert bool(((drawn == 0) | (drawn == 1)).all())
+    assert abs(float(drawn.mean()) - p) <= 5 * math.sqrt(p * (1 - p) / count)
+    if 0 < p < 1:
+        for step in (1, 2, 64):
+            pairs = float(numpy.corrcoef(drawn[:-step], drawn[step:])[0, 1])
+            assert abs(pairs) < 5 / math.sqrt(count - step)
+
+
+def evenly(counts: Any) -> None:
+    """Counts that a draw among cells of the same probability gives."""
+    statistic = scipy.stats.chisquare(numpy.asarray(counts)).statistic
+    assert statistic < scipy.stats.chi2.isf(FIVE_SIGMA, len(counts) - 1)
+
+
+SIZE = (150, 200)
+
+#: Forms of a draw with a probability, as functions of a seed and the probability.
+BERNOULLI: dict[str, Callable[[torch.Tensor, float, str], Any]] = {
+    "default": lambda seed, p, more: getattr(hpu, f"habana_bernoulli{more}")(
+        seed, torch.full(SIZE, p, device="hpu")
+    ),
+    "p": lambda seed, p, more: getattr(hpu, f"habana_bernoulli{more}").p(
+        seed, torch.empty(SIZE, device="hpu").fill_(math.nan), p
+    ),
+    "Tensor": lambda seed, p, more: getattr(hpu, f"habana_bernoulli{more}").Tensor(
+        seed, torch.empty(SIZE, device="hpu").fill_(math.nan), torch.full(SIZE, p, device="hpu")
+    ),
+    "Size": lambda seed, p, more: getattr(hpu, f"habana_bernoulli{more}").Size(seed, SIZE, p),
+}
+
+
+@pytest.mark.parametrize("p", [0.0, 0.03, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("form", list(BERNOULLI))
+def test_ones_have_their_probability(form: str, p: float) -> None:
+    found = BERNOULLI[form](samples.seed(3), p, "")
+    assert found.shape == SIZE and found.dtype == torch.float32 and found.device.type == "hpu"
+    near(found, p)
+    assert torch.equal(BERNOULLI[form](samples.seed(3), p, "").cpu(), found.cpu())
+    assert 0 < p < 1 or not bool((found != p).any())
+    if 0 < p < 1:
+        assert not torch.equal(BERNOULLI[form](samples.seed(4), p, "").cpu(), found.cpu())
+    again, seed = BERNOULLI[form](samples.seed(3), p, "_checkpoint")
+    assert torch.equal(again.cpu(), found.cpu()) and seed.tolist() == [3]
+
+
+@pytest.mark.parametrize("form", ["default", "Tensor"])
+def test_each_element_has_its_own_probability(form: str) -> None:
+    rows = torch.tensor([0.0, 0.1, 0.5, 0.75, 1.0], device="hpu")
+    chances = rows.reshape(-1, 1).expand(5, 20_000).contiguous()
+    if form == "default":
+        found = hpu.habana_bernoulli(samples.seed(), chances)
+    else:
+        found = hpu.habana_bernoulli.Tensor(samples.seed(), torch.zeros_like(chances), chances)
+    for row, p in zip(found, rows.tolist(), strict=True):
+        near(row, p)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64], ids=str)
+def test_ones_in_a_dtype(dtype: torch.dtype) -> None:
+    like = torch.zeros(SIZE, dtype=dtype, device="hpu")
+    for found in (
+        hpu.habana_bernoulli.p(samples.seed(), like, 0.3),
+        hpu.habana_bernoulli.Tensor(samples.seed(), like, torch.full(SIZE, 0.3, device="hpu")),
+        hpu.habana_bernoulli.Size(samples.seed(), SIZE, 0.3, dtype=dtype),
+        hpu.custom_bernoulli.Size(SIZE, 0.3, dtype=dtype),
+    ):
+        assert found.dtype == dtype and found.shape == SIZE
+        near(found, 0.3)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.03, 0.5, 0.9, 1.0])
+def test_ones_of_the_devices_generator(p: float) -> None:
+    torch.hpu.manual_seed(11)
+    found, other = (hpu.custom_bernoulli.Size(SIZE, p) for _ in range(2))
+    assert found.device.type == "hpu" and found.dtype == torch.float32 and found.shape == SIZE
+    near(found, p)
+    near(other, p)
+    assert torch.equal(found.cpu(), other.cpu()) == (p in (0, 1))
+    torch.hpu.manual_seed(11)
+    assert torch.equal(hpu.custom_bernoulli.Size(SIZE, p, device="hpu").cpu(), found.cpu())
+
+
+#: Draws in the shape of a tensor, with the distribution function of each.
+SHAPED: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., Any]]] = {
+    "rand": (hpu.habana_rand_st, scipy.stats.uniform.cdf),
+    "randn": (hpu.habana_randn_st, scipy.stats.norm.cdf),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", list(SHAPED))
+def test_numbers_in_the_shape_of_a_tensor(name: str, dtype: torch.dtype) -> None:
+    call, function = SHAPED[name]
+    like = torch.full(SIZE, math.nan, device="hpu")
+    found = call(samples.seed(), like, dtype=dtype)
+    assert found.shape == SIZE and found.dtype == dtype and found.device.type == "hpu"
+    drawn = found.cpu().double().flatten().numpy()
+    # Rounding to bfloat16 moves a number by less than 2^-8 of it, and its place among the others by less.
+    rounding = 0.0 if dtype == torch.float32 else 2**-8
+    distance = scipy.stats.kstest(drawn, function).statistic
+    assert distance < rounding + scipy.stats.kstwo.isf(FIVE_SIGMA, drawn.size)
+    assert abs(numpy.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 5 / math.sqrt(drawn.size - 1)
+    if name == "rand":
+        assert drawn.min() >= 0 and drawn.max() < 1
+    assert torch.equal(call(samples.seed(), like, dtype=dtype).cpu(), found.cpu())
+    assert not torch.equal(call(samples.seed(18), like, dtype=dtype).cpu(), found.cpu())
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 2), (-3, 4), (1000, 1010), (5, 6)])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.float32], ids=str)
+def test_integers_in_the_shape_of_a_tensor(dtype: torch.dtype, low: int, high: int) -> None:
+    like = torch.zeros(SIZE, device="hpu")
+    found = hpu.habana_randint_st(samples.seed(), low, high, like, dtype=dtype)
+    assert found.shape == SIZE and found.dtype == dtype
+    drawn = found.cpu().double().flatten()
+    assert bool((drawn == drawn.round()).all()) and bool((drawn >= low).all() and (drawn < high).all())
+    if high - low > 1:
+        evenly((drawn - low).long().bincount(minlength=high - low))
+        assert abs(numpy.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 5 / math.sqrt(drawn.numel() - 1)
+        other = hpu.habana_randint_st(samples.seed(18), low, high, like, dtype=dtype)
+        assert not torch.equal(other.cpu(), found.cpu())
+    again = hpu.habana_randint_st(samples.seed(), low, high, like, dtype=dtype)
+    assert torch.equal(again.cpu(), found.cpu())
+
+
+@pytest.mark.parametrize(("low", "high"), [(-(2**62), 2**62), (-(2**63), 2**63 - 1)])
+def test_integers_of_a_wide_range(low: int, high: int) -> None:
+    drawn = hpu.habana_randint_st(samples.seed(), low, high, torch.zeros(1000, device="hpu")).tolist()
+    assert all(low <= one < high for one in drawn) and len(set(drawn)) == 1000
+    middle = sum(drawn) / 1000 - (low + high) / 2
+    assert abs(middle) < 5 * (high - low) / math.sqrt(12 * 1000)
+
+
+def _into(call: Callable[..., torch.Tensor], seed: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    found = call(seed, out)
+    assert found is out
+    return found
+
+
+#: Permutations of as many numbers as a tensor has elements.
+PERMUTATIONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "randperm_ht": lambda seed, like: hpu.habana_randperm_ht(seed, like[:1], like, dtype=like.dtype),
+    "randperm_out": lambda seed, like: _into(
+        lambda seed, out: hpu.randperm_out(out.numel(), seed, out), seed, like
+    ),
+    "randperm_out_ds_ht": lambda seed, like: _into(
+        lambda seed, out: hpu.randperm_out_ds_ht(out[:1], seed, out), seed, like
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32], ids=str)
+@pytest.mark.parametrize("count", [0, 1, 2, 1000])
+@pytest.mark.parametrize("name", list(PERMUTATIONS))
+def test_permutations_have_each_number_once(name: str, count: int, dtype: torch.dtype) -> None:
+    def drawn(value: int) -> list[int]:
+        like = torch.full((count,), 9, dtype=dtype, device="hpu")
+        found = PERMUTATIONS[name](samples.seed(value), like)
+        assert found.dtype == dtype and found.shape == (count,) and found.device.type == "hpu"
+        return found.tolist()
+
+    order = drawn(17)
+    assert sorted(order) == list(range(count)) and drawn(17) == order
+    if count == 1000:
+        assert order != sorted(order) and drawn(18) != order
+        # The sum of place times number is nearly normal; its deviation is that of a permutation test.
+        places = numpy.arange(count)
+        assert abs(numpy.corrcoef(places, order)[0, 1]) < 5 / math.sqrt(count - 1)
+
+
+@pytest.mark.parametrize("name", list(PERMUTATIONS))
+def test_permutations_are_as_frequent_as_each_other(name: str) -> None:
+    counts = dict.fromkeys(itertools.permutations(range(3)), 0)
+    for value in range(600):
+        like = torch.zeros(3, dtype=torch.int64, device="hpu")
+        counts[tuple(PERMUTATIONS[name](samples.seed(value), like).tolist())] += 1
+    evenly(list(counts.values()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("p", [0.0, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("train", [True, None])
+def test_dropout_keeps_a_share(train: bool | None, p: float, dtype: torch.dtype) -> None:
+    x = normal(*SIZE, dtype=dtype)
+    result, kept = hpu.habana_native_dropout(samples.seed(), x, p, train)
+    assert kept.dtype == torch.bool and kept.shape == x.shape and result.dtype == dtype
+    near(kept, 1 - p)
+    factor = 1 / (1 - p) if p < 1 else 0.0
+    close(result, x.cpu().double() * kept.cpu() * factor, 1e-6 if dtype == torch.float32 else 2**-7, 0)
+    again, same = hpu.habana_native_dropout(samples.seed(), x, p, train)
+    assert torch.equal(again.cpu(), result.cpu()) and torch.equal(same.cpu(), kept.cpu())
+    other = hpu.habana_native_dropout(samples.seed(18), x, p, train)[1]
+    assert torch.equal(other.cpu(), kept.cpu()) == (p in (0, 1))
+
+
+def test_dropout_of_evaluation_keeps_all() -> None:
+    x = normal(50)
+    result, kept = hpu.habana_native_dropout(samples.seed(), x, 0.9, False)
+    assert bool(kept.all()) and torch.equal(result.cpu(), x.cpu())
+    result.zero_()
+    assert bool(x.any())  # a copy

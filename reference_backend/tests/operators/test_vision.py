@@ -44,6 +44,25 @@ def test_suppression_of_boxes() -> None:
     assert found.tolist()[: count.item()] == kept
 
 
+@pytest.mark.parametrize("classes", [1, 3, 40])
+@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.9])
+def test_suppression_within_classes(classes: int, threshold: float) -> None:
+    corner = normal(40, 2).abs() * 15
+    boxes, scores = torch.cat((corner, corner + 4 + normal(40, 2, seed=2).abs() * 9), 1), normal(40, seed=3)
+    kinds = whole(40, below=classes)
+    kept: list[int] = []
+    for place in sorted(range(40), key=lambda one: -float(scores[one])):
+        rivals = [other for other in kept if int(kinds[other]) == int(kinds[place])]
+        if all(overlap(boxes[place].tolist(), boxes[other].tolist()) <= threshold for other in rivals):
+            kept.append(place)
+    assert 0 < len(kept) <= 40
+    found, count = hpu.batched_nms(boxes, scores, kinds, threshold, normal(1), normal(3), classes)
+    assert count.item() == len(kept) and found.tolist() == kept + [0] * (40 - len(kept))
+    assert found.device.type == count.device.type == "hpu"
+    none, count = hpu.batched_nms(boxes[:0], scores[:0], kinds[:0], threshold, normal(1), normal(1), classes)
+    assert none.tolist() == [] and count.tolist() == [0]
+
+
 def bilinear(plane: numpy.ndarray, y: float, x: float) -> float:
     height, width = plane.shape
     if not (-1 <= y <= height and -1 <= x <= width):
@@ -83,6 +102,51 @@ def test_regions(aligned: bool, ratio: int) -> None:
                     for c in range(columns)
                 )
                 assert abs(float(found[region, 0, i, j]) - total / max(rows * columns, 1)) < 1e-5
+
+
+def spread(plane: numpy.ndarray, y: float, x: float, value: float) -> None:
+    """Add to the four pixels what `bilinear` takes of them."""
+    height, width = plane.shape
+    if not (-1 <= y <= height and -1 <= x <= width):
+        return
+    y, x = min(max(y, 0.0), height - 1), min(max(x, 0.0), width - 1)
+    top, left = int(y), int(x)
+    for row, of_row in ((top, 1 - (y - top)), (min(top + 1, height - 1), y - top)):
+        for column, of_column in ((left, 1 - (x - left)), (min(left + 1, width - 1), x - left)):
+            plane[row, column] += value * of_row * of_column
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize("ratio", [2, -1])
+@pytest.mark.parametrize("scale", [1.0, 0.5])
+def test_gradients_of_regions(scale: float, ratio: int, aligned: bool) -> None:
+    corners = [[1.0, 1, 5, 6], [-2, 2, 7.5, 9], [3, 3, 3.2, 3.1], [0, 0, 30, 3]]
+    images = [1, 0, 1, 1]
+    grad, x = normal(4, 3, 2, 3, seed=5), normal(2, 3, 8, 7)
+    due, given = numpy.zeros((2, 3, 8, 7)), grad.cpu().double().numpy()
+    half = 0.5 if aligned else 0.0
+    for region, box in enumerate(corners):
+        x1, y1, x2, y2 = (value * scale - half for value in box)
+        width, height = (x2 - x1, y2 - y1) if aligned else (max(x2 - x1, 1.0), max(y2 - y1, 1.0))
+        high, wide = height / 2, width / 3
+        rows, columns = (ratio, ratio) if ratio > 0 else (math.ceil(high), math.ceil(wide))
+        for channel, i, j, r, c in numpy.ndindex(3, 2, 3, rows, columns):
+            spread(
+                due[images[region], channel],
+                y1 + i * high + (r + 0.5) * high / rows,
+                x1 + j * wide + (c + 0.5) * wide / columns,
+                given[region, channel, i, j] / (rows * columns),
+            )
+    rois = torch.tensor(corners, device="hpu")
+    image = torch.tensor(images, dtype=torch.int32, device="hpu")
+    found = hpu.roi_align_bwd(grad, rois, image, x, ratio, scale, aligned)
+    close(found, due)
+    out = hpu.roi_align_fwd(x, rois, image, 2, 3, 0, ratio, scale, aligned)
+    # The operator is linear: finite differences of any size are its derivative.
+    step = normal(2, 3, 8, 7, seed=6)
+    more = hpu.roi_align_fwd(x + step, rois, image, 2, 3, 0, ratio, scale, aligned)
+    change = (given * (more - out).cpu().double().numpy()).sum()
+    assert abs(change - (due * step.cpu().double().numpy()).sum()) < 1e-4
 
 
 def test_deformable_convolution_and_its_gradients() -> None:

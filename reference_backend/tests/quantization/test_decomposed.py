@@ -77,3 +77,39 @@ def test_what_was_rounded_is_turned_back(way: Callable[..., Any], dtype: torch.d
         packed, scales.to("hpu"), None, 1, low, high, dtype, out_dtype=torch.float32
     )
     torch.testing.assert_close(back.cpu(), packed.cpu().float() * scales)
+
+
+def calls(form: str, dtype: torch.dtype) -> tuple[Any, ...]:
+    """An operator's name and its arguments on the device."""
+    low, high = LIMITS[dtype]
+    x = numbers().to("hpu")
+    values = x if form.startswith("quantize") else quantize("number", x, dtype)
+    tensors = [torch.tensor(one, device="hpu") for one in (0.37, 0, low, high)]
+    if "channel" in form:
+        scales = torch.linspace(0.1, 2, 7, device="hpu")
+        return values, scales, torch.zeros(7, dtype=torch.int64, device="hpu"), 1, low, high, dtype
+    if form.endswith(".tensor2"):
+        return values, *tensors, dtype
+    if form.endswith(".tensor"):
+        return values, *tensors[:2], low, high, dtype
+    return values, 0.37, 0, low, high, dtype
+
+
+@pytest.mark.parametrize("dtype", list(LIMITS), ids=str)
+@pytest.mark.parametrize(
+    "form",
+    [
+        f"{way}{kind}"
+        for way in ("quantize", "dequantize")
+        for kind in ("_per_tensor", "_per_tensor.tensor", "_per_tensor.tensor2", "_per_channel")
+    ],
+)
+def test_torchs_checks_pass(form: str, dtype: torch.dtype) -> None:
+    checks = ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"]
+    # `test_autograd_registration` cannot be asked: torch has it for CPU, CUDA and XPU alone.
+    if form.startswith("dequantize") and dtype.is_floating_point:
+        checks.remove("test_schema")  # it compares by a product that torch's CPU lacks for fp8
+    name, _, overload = form.partition(".")
+    operator = getattr(getattr(quantized, name), overload or "default")
+    found = torch.library.opcheck(operator, calls(form, dtype), test_utils=checks)
+    assert found == dict.fromkeys(checks, "SUCCESS")

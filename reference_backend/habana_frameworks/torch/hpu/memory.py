@@ -101,7 +101,10 @@ def reset_max_memory_allocated(device: Any = None) -> None:
 
 
 def reset_accumulated_memory_stats(device: Any = None) -> None:
-    """Set ``NumAllocs``, ``NumFrees`` and ``MaxAllocSize`` to 0 and ``MaxInUse`` to ``InUse``."""
+    """Set ``NumAllocs``, ``NumFrees`` and ``MaxAllocSize`` to 0 and ``MaxInUse`` to ``InUse``.
+
+    The sums of torch.accelerator's table are 0 afterwards as well.
+    """
     _check(device)
     _C.reset_accumulated_memory_stats()
 

@@ -47,8 +47,8 @@ def kv_reorder(
     batch = beam_idx.numel()
     if self.dim() < 3 or self.size(0) != batch * BEAMS:
         raise RuntimeError(
-            f"kv_reorder needs {BEAMS} rows for each of the {batch} elements of beam_idx, and the cache has "
-            f"the shape {list(self.shape)}"
+            f"kv_reorder needs a cache of 3 dimensions or more with {BEAMS} rows for each of the {batch} "
+            f"elements of beam_idx, and the cache has the shape {list(self.shape)}"
         )
     shifts = torch.arange(2 * BEAMS - 2, -1, -2, dtype=torch.int32, device=self.device)
     beam = (beam_idx.reshape(-1, 1).to(torch.int32) >> shifts) & (BEAMS - 1)

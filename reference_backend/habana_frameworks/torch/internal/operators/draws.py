@@ -19,6 +19,8 @@ _STREAM = 0x1F123BB5
 _HALVINGS = 33
 
 Dtype = torch.dtype | None
+#: The least int64.
+_LEAST = -(1 << 63)
 
 
 def words(seed: torch.Tensor, size: Sequence[int], stream: int = 0) -> torch.Tensor:
@@ -86,9 +88,21 @@ def habana_randint(
     seed: torch.Tensor, low: int, high: int, size: Sequence[int], dtype: Dtype = torch.int64,
     layout: object = None, device: object = None, pin_memory: object = None,
 ) -> torch.Tensor:  # fmt: skip
-    """Integers from ``low`` to before ``high``."""
-    wide = (words(seed, size) << 31) | (words(seed, size, 1) >> 1)
-    return (low + torch.remainder(wide, high - low)).to(dtype or torch.int64)
+    """Integers from ``low`` to before ``high``.
+
+    Raises:
+        RuntimeError: there is no integer between the two.
+    """
+    span = high - low
+    if span <= 0:
+        raise RuntimeError(f"habana_randint draws from low to before high, and {low} is not below {high}")
+    if span < 1 << 63:
+        wide = (words(seed, size) << 31) | (words(seed, size, 1) >> 1)
+        return (low + torch.remainder(wide, span)).to(dtype or torch.int64)
+    # All 64 bits, less the span if they are no less as unsigned numbers; sums wrap to what they should be.
+    wide = (words(seed, size) << 32) | words(seed, size, 1)
+    beyond = (wide ^ _LEAST) >= span + _LEAST
+    return (torch.where(beyond, wide - (span - (1 << 64)), wide) + low).to(dtype or torch.int64)
 
 
 def habana_bernoulli(seed: torch.Tensor, self: torch.Tensor) -> torch.Tensor:

@@ -17,7 +17,7 @@ def plain_index(self: torch.Tensor, indices: Sequence[torch.Tensor]) -> torch.Te
     """
     if any(index.dtype in (torch.bool, torch.uint8) for index in indices):
         raise RuntimeError("plain_index takes integers: use masked_select, or nonzero first, for a mask")
-    return self[tuple(indices)]
+    return torch.ops.aten.index.Tensor(self, list(indices))  # a copy also of what one number chooses
 
 
 def index_put_normal_and_neg_indices(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from . import formats
 
@@ -288,6 +289,8 @@ def fused_clip_norm(grad: Tensors, max_norm: torch.Tensor, norm_type: float) -> 
 
     As `torch.nn.utils.clip_grad_norm_`, whose 1e-6 below the fraction this has too.
     """
+    if not grad:
+        return torch.zeros_like(max_norm)
     total = _norm(grad, norm_type)
     factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
     for gradient in grad:
@@ -305,7 +308,16 @@ def fused_norm_lazy(grad: Tensors, max_norm: torch.Tensor, norm_type: float) -> 
 
 
 def accumulate_grads_(variables: Tensors, new_grads: Tensors) -> None:
-    """Add gradients to ``.grad`` of variables, which get them if they have none."""
+    """Add gradients to ``.grad`` of variables, which get them if they have none.
+
+    Raises:
+        RuntimeError: a graph is traced, which cannot set ``.grad`` of what it is given.
+    """
+    if any(torch._is_functional_tensor(one) or isinstance(one, FakeTensor) for one in variables):
+        raise RuntimeError(
+            "accumulate_grads_ sets .grad of variables, which a compiled graph cannot: call it outside of the"
+            " compiled function"
+        )
     for variable, gradient in zip(variables, new_grads, strict=True):
         if variable.grad is None:
             variable.grad = gradient.detach().clone()

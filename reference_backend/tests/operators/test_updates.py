@@ -1,0 +1,208 @@
+"""Gradients that are added and clipped, and steps under their names in lazy mode, in float64."""
+
+from __future__ import annotations
+
+import math
+
+import habana_frameworks.torch  # noqa: F401
+import pytest
+import torch
+from habana_frameworks.torch.internal.settings import mode
+
+from .reference import close
+from .samples import normal, number
+
+hpu = torch.ops.hpu
+
+Tensors = list[torch.Tensor]
+SHAPES = ((3, 4), (5,), (1, 2, 2), ())
+
+
+def some(seed: int, dtype: torch.dtype = torch.float32) -> Tensors:
+    return [normal(*size, seed=seed + place, dtype=dtype) for place, size in enumerate(SHAPES)]
+
+
+def doubles(tensors: Tensors) -> Tensors:
+    """Copies on the CPU in float64."""
+    return [t.detach().cpu().double().clone() for t in tensors]
+
+
+def all_close(actual: Tensors, expected: Tensors, rtol: float = 1e-5, atol: float = 1e-6) -> None:
+    for got, want in zip(actual, expected, strict=True):
+        close(got, want, rtol, atol)
+
+
+@pytest.mark.parametrize("had", ["all", "none", "some"])
+def test_gradients_are_added_to_variables(had: str) -> None:
+    variables = [t.requires_grad_() for t in some(1)]
+    before = some(10)
+    for place, variable in enumerate(variables):
+        if had == "all" or (had == "some" and place % 2):
+            variable.grad = before[place].clone()
+    new = some(20)
+    values = doubles(variables)
+    due = [
+        g if variable.grad is None else b + g
+        for variable, b, g in zip(variables, doubles(before), doubles(new), strict=True)
+    ]
+    hpu.accumulate_grads_(variables, new)
+    all_close([variable.grad for variable in variables], due)
+    all_close(variables, values, 0, 0)
+    for gradient in new:
+        gradient.zero_()
+    all_close([variable.grad for variable in variables], due)  # theirs, not the memory that was given
+
+
+def test_a_graph_that_should_add_gradients_to_variables_says_that_it_cannot() -> None:
+    def program(variables: Tensors, new: Tensors) -> None:
+        hpu.accumulate_grads_(variables, new)
+
+    variable = normal(3).requires_grad_()
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="call it outside of the compiled function"):
+        torch.compile(program, backend="hpu_backend", fullgraph=True)([variable], [normal(3, seed=2)])
+    assert variable.grad is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
+def test_lists_are_added_in_place(dtype: torch.dtype) -> None:
+    one, two = ([(t * 9).to(dtype) for t in some(seed)] for seed in (1, 10))
+    kept = list(one)
+    due, unchanged = [a + b for a, b in zip(doubles(one), doubles(two), strict=True)], doubles(two)
+    assert hpu.custom_foreach_add_(one, two) is None
+    assert all(a is b for a, b in zip(one, kept, strict=True)) and all(t.dtype == dtype for t in one)
+    all_close(one, due, 2**-8 if dtype == torch.bfloat16 else 1e-6)
+    all_close(two, unchanged, 0, 0)
+
+
+@pytest.mark.parametrize("name", ["fused_norm_", "fused_norm_lazy", "fused_clip_norm"])
+@pytest.mark.parametrize("kind", [2.0, 1.0, 3.0, math.inf])
+@pytest.mark.parametrize("largest", [0.5, 500.0], ids=["clipped", "kept"])
+@pytest.mark.parametrize(("dtype", "rtol"), [(torch.float32, 1e-5), (torch.bfloat16, 2**-7)], ids=str)
+def test_norms_are_clipped_in_place(
+    name: str, kind: float, largest: float, dtype: torch.dtype, rtol: float
+) -> None:
+    gradients = some(1, dtype)
+    given = doubles(gradients)
+    flat = torch.cat([g.reshape(-1) for g in given]).abs()
+    total = float(flat.max()) if kind == math.inf else float((flat**kind).sum() ** (1 / kind))
+    found = getattr(hpu, name)(gradients, number(largest), kind)
+    assert found.shape == () and all(g.dtype == dtype for g in gradients)
+    close(found, total)
+    factor = min(1.0, largest / (total + 1e-6))
+    all_close(gradients, [g * factor for g in given], rtol if factor < 1 else 0, 0)
+
+
+@pytest.mark.parametrize("name", ["habanaOptimizerAdamW", "optimizer_adamw"])
+@pytest.mark.parametrize("decays", [True, False])
+def test_adamw(decays: bool, name: str) -> None:
+    gradients, weights, first, second = some(1), some(10), some(20), [t.abs() for t in some(30)]
+    g, w, m, v = (doubles(one) for one in (gradients, weights, first, second))
+    given = [gradients, weights, first, second, number(-0.1), 0.8, 0.95, 1e-3]
+    if name == "optimizer_adamw" and mode.is_lazy():
+        hpu.optimizer_adamw(*given, 0.9 if decays else 1.0)  # this name has another schema in lazy mode
+    else:
+        getattr(hpu, name)(*given, number(0.9), decays)
+    m = [0.8 * a + 0.2 * b for a, b in zip(m, g, strict=True)]
+    v = [0.95 * a + 0.05 * b * b for a, b in zip(v, g, strict=True)]
+    shrunk = [a * 0.9 if decays else a for a in w]
+    all_close(weights, [a - 0.1 * b / (c.sqrt() + 1e-3) for a, b, c in zip(shrunk, m, v, strict=True)])
+    all_close(first, m)
+    all_close(second, v)
+    all_close(gradients, g, 0, 0)
+
+
+@pytest.mark.skipif(not mode.is_lazy(), reason="the schema is that of lazy mode")
+@pytest.mark.parametrize("check", ["test_schema", "test_faketensor", "test_aot_dispatch_dynamic"])
+def test_torchs_checks_of_the_schema_of_lazy_mode(check: str) -> None:
+    arguments = (*(some(seed) for seed in (1, 10, 20)), [t.abs() for t in some(30)], number(-0.1))
+    operator = hpu.optimizer_adamw.default
+    found = torch.library.opcheck(operator, (*arguments, 0.8, 0.95, 1e-3, 0.9), test_utils=check)
+    assert found == {check: "SUCCESS"}
+
+
+@pytest.mark.parametrize(("momentum", "damp", "nesterov"), [(0, 0, False), (0.9, 0.1, False), (0.8, 0, True)])
+def test_sgd(momentum: float, damp: float, nesterov: bool) -> None:
+    weights = some(1)
+    twins = [torch.nn.Parameter(w) for w in doubles(weights)]
+    optimizer = torch.optim.SGD(twins, 0.1, momentum, damp, 0.01, nesterov)
+    buffers = [torch.zeros_like(w) for w in weights]
+    for step in range(3):
+        gradients = some(10 * step + 10)
+        for twin, gradient in zip(twins, doubles(gradients), strict=True):
+            twin.grad = gradient
+        optimizer.step()
+        if momentum:
+            numbers = [number(value) for value in (step, 0.1, momentum)]
+            hpu.habanaOptimizerSgdMomentum(gradients, weights, buffers, *numbers, 0.01, damp, nesterov)
+        else:
+            hpu.habanaOptimizerSgd(gradients, weights, number(0.1), 0.01, momentum, damp, nesterov)
+        all_close(weights, [t.detach() for t in twins])
+    if momentum:
+        all_close(buffers, [optimizer.state[t]["momentum_buffer"] for t in twins])
+
+
+def test_adagrad() -> None:
+    weights = some(1)
+    twins = [torch.nn.Parameter(w) for w in doubles(weights)]
+    optimizer = torch.optim.Adagrad(twins, 0.1, 0.2, 0.01, 0.5, 1e-6)
+    sums = [torch.full_like(w, 0.5) for w in weights]
+    for step in range(3):
+        gradients = some(10 * step + 10)
+        for twin, gradient in zip(twins, doubles(gradients), strict=True):
+            twin.grad = gradient
+        optimizer.step()
+        hpu.habanaOptimizerFusedAdagrad(gradients, weights, sums, number(step), number(0.1), 0.01, 0.2, 1e-6)
+    all_close(weights, [t.detach() for t in twins])
+    all_close(sums, [optimizer.state[t]["sum"] for t in twins])
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.9, 1.0])
+def test_moving_average(decay: float) -> None:
+    values, averages = some(1), some(10)
+    due = [decay * a + (1 - decay) * v for v, a in zip(doubles(values), doubles(averages), strict=True)]
+    hpu.habanaOptimizerFusedEMA(values, averages, number(decay))
+    all_close(averages, due)
+
+
+def test_rates_of_layers() -> None:
+    weights, gradients = some(1), some(10)
+    weights[1].zero_()
+    masks = [1, 1, 0, 1]
+    due = []
+    for w, g, mask in zip(doubles(weights), doubles(gradients), masks, strict=True):
+        of_w, of_g = float(w.norm()), float(g.norm())
+        trust = 0.02 * of_w / (of_g + 0.1 * of_w + 1e-3) if of_w > 0 and of_g > 0 else 1.0
+        due.append(0.3 * (trust * (g + 0.1 * w) if mask else g))
+    kept = doubles(weights)
+    hpu.habanaOptimizerLars(weights, gradients, number(0.3), masks, 0.02, 0.1, 1e-3)
+    all_close(gradients, due)
+    all_close(weights, kept, 0, 0)
+
+
+@pytest.mark.parametrize("count", [0, 3, 5])
+@pytest.mark.parametrize("kind", ["adagrad", "sgd", "nesterov"])
+def test_steps_of_rows(kind: str, count: int) -> None:
+    rows, places = normal(5, 3), [1, 4, 1, 0, 5]
+    weights, moments = normal(6, 3, seed=2), normal(6, 3, seed=3).abs()
+    w, m = doubles([weights, moments])
+    sums = torch.zeros_like(w)
+    for place, row in list(zip(places, rows.cpu().double(), strict=True))[:count]:
+        sums[place] += row
+    for place in set(places[:count]):
+        d = sums[place]
+        if kind == "adagrad":
+            m[place] += d * d
+            w[place] -= 0.1 * d / (m[place].sqrt() + 1e-10)
+        else:
+            m[place] = 0.9 * m[place] + d
+            w[place] -= 0.1 * (d + 0.9 * m[place] if kind == "nesterov" else m[place])
+    given = [
+        rows, weights, moments, torch.tensor(places, device="hpu"), number(0.1), number(count, torch.int32)
+    ]  # fmt: skip
+    if kind == "adagrad":
+        found = hpu.habanaOptimizerSparseAdagrad(*given)
+    else:
+        found = hpu.habanaOptimizerSparseSgd(*given, 0.9, kind == "nesterov")
+    assert found[0] is weights and found[1] is moments
+    all_close([weights, moments], [w, m])
