@@ -316,6 +316,17 @@ def backward_dtypes(info: Any) -> frozenset[torch.dtype]:
     return frozenset(info.supported_backward_dtypes("cpu")) if info.supports_autograd else frozenset()
 
 
+def listed_dtypes(info: Any) -> frozenset[torch.dtype]:
+    """Return the dtypes that the entry declares for any of torch's devices, forward or backward."""
+    devices = ("cpu", "cuda", "xpu", "mps")
+    found: set[torch.dtype] = set()
+    for device in devices:
+        found |= set(info.supported_dtypes(device))
+        if info.supports_autograd:
+            found |= set(info.supported_backward_dtypes(device))
+    return frozenset(found)
+
+
 def composite_checks() -> Any | None:
     """Return the composite-compliance checker (a module), or None if this release has none."""
     try:

@@ -17,11 +17,12 @@ import torch
 
 from conformance import torch_private
 from conformance.checking import trees
+from conformance.checking.compare import same_bits
 from conformance.checking.invocation import attempt
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId
 from conformance.oracle import promises
-from conformance.power import kinds
+from conformance.power import kinds, places
 from conformance.power.campaign import Fate
 from conformance.power.faults import Fault
 from conformance.properties.overloads import errors, layouts, shapes, values
@@ -46,11 +47,12 @@ from conformance.properties.overloads._changes import (
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, NOT_KEPT, OUT, Laid, forms_of, hold
 from conformance.properties.overloads._layouts import LAYOUTS, expanded
 from conformance.properties.overloads._strides import promised
-from conformance.properties.overloads.options import NO_VALUES
+from conformance.properties.overloads.forms import counts_from_the_start
+from conformance.properties.overloads.options import NO_VALUES, others
 from conformance.samples.calls import calls_of
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample, bits, dtype_name, dtype_of
-from conformance.subjects import overloads
+from conformance.subjects import databases, overloads
 from conformance.subjects.databases import Subject, find
 from conformance.target import file as target_file
 
@@ -91,6 +93,8 @@ _SYMMETRIC = re.compile(
 )
 #: The same of the two tensors behind the first one, which the form in place writes.
 _SYMMETRIC_BEHIND = re.compile("addcmul$")
+#: Arguments that give a size and nothing else.
+_SIZES = frozenset({"size", "n", "m", "window_length"})
 #: Calls of a place that are looked at, and dtypes if the mutant names none.
 _CALLS = 6
 _DTYPES = ("float32", "float64", "bfloat16", "int64", "bool", "complex64")
@@ -112,6 +116,8 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return (
             "no document promises a subnormal number of functions beyond arithmetic, exp, moves and choices"
         )
+    if fault.kind == "stale-result" and _is_made_of_sizes(fault.place):
+        return "results of one size are all the same"
     symmetric = _SYMMETRIC if fault.position == 0 else _SYMMETRIC_BEHIND
     if fault.kind == "swapped-arguments" and symmetric.match(base.rstrip("_")):
         return "torch documents the operator as the same with the two tensors exchanged"
@@ -124,8 +130,6 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return "no Meta kernel agrees with the CPU on the strides in any call that the suite can make"
     if subject is not None and fault.kind == "option-ignored" and _changes_no_value(fault, subject):
         return "torch documents that the option changes no value"
-    if subject is not None and _writes_free_dtypes(fault, subject):
-        return "no document says in which dtype a device keeps the statistics that it writes to out="
     if subject is not None and fault.kind in _LAYOUTS_OF and not _is_kept_by_the_cpu(fault, subject):
         return "torch's own kernel gives other results for such a layout of that argument in every call"
     if subject is not None and fault.kind == "empty-input" and _is_unwritten(fault, subject):
@@ -145,8 +149,10 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return "the result of nothing has no elements"
     if not _answers(subject, fault.dtype):
         return None  # the suite has no call in that dtype, which says nothing
-    if fault.kind == "negative-dimension" and trusts_its_callers(subject):
+    if fault.kind == "negative-dimension" and counts_from_the_start(subject.name):
         return "only operators may call the overload, and they pass no negative dimension"
+    if fault.kind == "option-ignored" and _has_one_value(fault, subject):
+        return "the CPU says of every other value of the option that it is not implemented"
     if fault.kind == "rank" and not _takes(subject, fault.dtype, functools.partial(_in_rank, fault.value)):
         return f"the CPU takes no tensor of {fault.value} dimensions in any call that the suite can make"
     if fault.kind == "scalar-only" and not _takes(subject, fault.dtype, _of_scalars):
@@ -159,7 +165,7 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return "no call that the suite can make has an int64 tensor there, and a result that holds its digits"
     if fault.kind in OF_LAYOUTS and subject.name in layouts.UNSAFE_STRIDES:
         return "torch's own kernel reads strided arguments beyond their memory, and its callers pass none"
-    if fault.kind in OF_LAYOUTS and not _takes(subject, fault.dtype, functools.partial(_can_be_laid, fault)):
+    if fault.kind in OF_LAYOUTS and not _has_argument_that(fault, subject, _can_be_laid):
         return "every tensor that the CPU takes there has one element"
     if fault.kind == "int-53-bits" and not _takes(subject, fault.dtype, functools.partial(_is_exact, fault)):
         return "the CPU returns the same for rounded integers in every call that the suite can make"
@@ -174,20 +180,26 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
     if fault.kind == "low-precision" and not any(map(_needs_precision, _results(fault, subject))):
         return "the CPU's results are exact in the next smaller dtype in every call that the suite can make"
     if fault.kind in OF_WRITES and not _takes(subject, fault.dtype, functools.partial(_writes, fault)):
-        return "the CPU writes no element there in any call that the suite can make"
+        return "the CPU changes no element there in any call that the suite can make"
     if fault.kind in OF_SEVERAL and not _takes(subject, fault.dtype, functools.partial(_several, fault)):
         return "the CPU returns one element there in every call that the suite can make"
-    if fault.kind == "offset-in-channels-last-ignored" and not _takes(
-        subject, fault.dtype, functools.partial(_can_have_channels, fault)
+    if fault.kind == "offset-in-channels-last-ignored" and not _has_argument_that(
+        fault, subject, _can_have_channels
     ):
         return "the CPU takes no tensor of four or five dimensions there in any call that the suite can make"
     if fault.kind == "aliasing-gained" and not any(
-        _returns_argument(one) for one in _asked(subject, fault.dtype)
+        _returns_argument(fault, one) for one in _asked(subject, fault.dtype)
     ):
         return "the CPU returns no argument's values for any special value in any argument"
     if fault.kind in _VALUES and not _returns(fault, subject):
         return "the CPU returns no such value for any special value in any argument"
     return None
+
+
+def _is_made_of_sizes(place: str) -> bool:
+    """Return whether an overload takes sizes alone, beside how its result is kept."""
+    positional = [argument for argument in places.schema(place).arguments if not argument.kwarg_only]
+    return all(argument.name in _SIZES for argument in positional)
 
 
 @functools.cache
@@ -238,38 +250,38 @@ def _is_beyond_the_cpu(subject: Subject, dtype: str) -> bool:
     """Return whether the CPU refuses every call of a subject when its tensors have another dtype."""
     if _answers(subject, dtype):
         return False
-    known = _answers(subject, None)
-    for found in known:
+    tried = False
+    for found in _answers(subject, None):
         indices = [value for argument, value in arguments(found) if argument.name in ("index", "indices")]
         kept = {id(tensor) for tensor in trees.tensors(indices)}
 
         def of_dtype(tensor: torch.Tensor, old: torch.dtype = found.dtype, kept: Set[int] = kept) -> Any:
             return tensor.to(dtype_of(dtype)) if tensor.dtype == old and id(tensor) not in kept else tensor
 
-        if all(t.numel() for t in found.sample.tensors()) and answer(
-            subject, dtype, mapped(found.sample, of_dtype)
-        ):
-            return False  # of nothing it takes any
-    return bool(known)
+        if not all(t.numel() for t in found.sample.tensors()):
+            continue  # of nothing it takes any dtype
+        if answer(subject, dtype, mapped(found.sample, of_dtype)) is not None:
+            return False
+        tried = True
+    return tried
 
 
 def _is_listed_nowhere(subject: Subject, dtype: str) -> bool:
     """Return whether torch's database lists a dtype for no operator that calls a subject."""
     if dtype in subject.info.dtypes:
         return False
-    for name in subject.info.operators:
-        info = find("operator", name).info
-        listed = {*torch_private.forward_dtypes(info), *torch_private.backward_dtypes(info)}
-        if dtype in map(dtype_name, listed):
-            return False
-    return True
-
-
-def _writes_free_dtypes(fault: Fault, subject: Subject) -> bool:
-    statistics = promises.statistics(base_name(subject.name))
-    return (
-        fault.dtype in ("bfloat16", "float16") and bool(statistics) and _form_of(subject, fault.place) == OUT
+    callers = {*subject.info.operators, *_operators_of_the_same_name(subject)}
+    return all(
+        dtype_of(dtype) not in torch_private.listed_dtypes(find("operator", name).info) for name in callers
     )
+
+
+def _operators_of_the_same_name(subject: Subject) -> Iterator[str]:
+    """Yield the operators of torch's database whose name is that of the overload, in any namespace."""
+    base = base_name(subject.name)
+    for one in databases.subjects("operator"):
+        if one.name.rpartition(".")[2] == base or getattr(one.info, "aten_name", None) == base:
+            yield one.name
 
 
 def _promises_strides(fault: Fault, subject: Subject) -> bool:
@@ -293,10 +305,13 @@ def _argument(fault: Fault, found: Answer) -> torch.Tensor | None:
     return there if isinstance(there, torch.Tensor) else None
 
 
-def _is_unknown(fault: Fault, found: Answer) -> bool:
-    """Return whether a call leaves the argument out, so that it says nothing about it."""
-    name = found.overload.op._schema.arguments[fault.position].name
-    return fault.position > len(found.sample.args) and name not in found.sample.kwargs
+def _has_argument_that(
+    fault: Fault, subject: Subject, holds: Callable[[Fault, Answer, torch.Tensor], bool]
+) -> bool:
+    """Return whether something holds of an argument in any call that has it, or no call has it."""
+    known = _answers(subject, fault.dtype)
+    having = [(found, there) for found in known if (there := _argument(fault, found)) is not None]
+    return not having or any(holds(fault, found, there) for found, there in having)
 
 
 def _has_int64(fault: Fault, found: Answer) -> bool:
@@ -306,10 +321,7 @@ def _has_int64(fault: Fault, found: Answer) -> bool:
     return any(not (t.is_floating_point() or t.is_complex()) for t in trees.tensors(found.plain))
 
 
-def _can_be_laid(fault: Fault, found: Answer) -> bool:
-    there = _argument(fault, found)
-    if there is None:
-        return _is_unknown(fault, found)
+def _can_be_laid(fault: Fault, found: Answer, there: torch.Tensor) -> bool:
     if there.numel() > 1 or trusts_its_callers(found.subject):
         return there.numel() > 1
     place = place_of(found, there)
@@ -453,14 +465,17 @@ def _written(fault: Fault, found: Answer) -> torch.Tensor | None:
 
 
 def _writes(fault: Fault, found: Answer) -> bool:
+    """Return whether a call changes the argument that the fault makes wrong, as far as is known."""
     result = _written(fault, found)
-    return result is None or result.numel() > 0
+    if result is not None:
+        return result.numel() > 0
+    if fault.position or fault.kind == "write-astray" or _form_of(found.subject, fault.place) != IN_PLACE:
+        return True
+    inside, given = found.in_place, found.sample.input
+    return inside is None or not isinstance(given, torch.Tensor) or not same_bits(inside.plain, given)
 
 
-def _can_have_channels(fault: Fault, found: Answer) -> bool:
-    there = _argument(fault, found)
-    if there is None:
-        return _is_unknown(fault, found)
+def _can_have_channels(fault: Fault, found: Answer, there: torch.Tensor) -> bool:
     if there.dim() in (4, 5):
         return True
     if trusts_its_callers(found.subject):
@@ -470,12 +485,20 @@ def _can_have_channels(fault: Fault, found: Answer) -> bool:
     return changed is not None and changed.dim() in (4, 5)
 
 
-def _returns_argument(found: Answer) -> bool:
-    given = [t.detach().contiguous() for t in found.sample.tensors()]
+def _returns_argument(fault: Fault, found: Answer) -> bool:
+    """Return whether the result that the fault makes wrong has an argument's values.
+
+    A NaN is not one of them: the fault compares, and finds none.
+    """
+    result = _result(fault, found)
+    if result is None or result.numel() == 0:
+        return False
+    result = result.resolve_conj().resolve_neg().contiguous()
+    given = (t.detach().contiguous() for t in found.sample.tensors())
     return any(
-        one.dtype == other.dtype and one.shape == other.shape and one.numel() and bits(one) == bits(other)
+        one.dtype == result.dtype and one.shape == result.shape and bits(one) == bits(result)
         for one in given
-        for other in (t.resolve_conj().resolve_neg().contiguous() for t in trees.tensors(found.plain))
+        if not bool((one != one).any())
     )
 
 
@@ -497,6 +520,17 @@ def _changes_no_value(fault: Fault, subject: Subject) -> bool:
     if name in ("check_errors", "unsafe", "non_blocking"):
         return False  # they decide about errors and waits
     return name in NO_VALUES or f"{base_name(subject.name)}.{name}" in NO_VALUES
+
+
+def _has_one_value(fault: Fault, subject: Subject) -> bool:
+    """Return whether the CPU says of every other value of an option that it is not implemented."""
+    name = subject.info.op._schema.arguments[fault.position].name
+    tried = [
+        attempt(functools.partial(sample.call, found.overload.op))
+        for found in _answers(subject, fault.dtype)
+        for sample in others(found, name)
+    ]
+    return bool(tried) and all("not implemented" in str(one.error) for one in tried)
 
 
 def _is_kept_by_the_cpu(fault: Fault, subject: Subject) -> bool:

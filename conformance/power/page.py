@@ -65,7 +65,9 @@ def markdown(
     lines += ["", "## By sort of place", "", *_of_places(places)]
     outcomes = list(outcomes)
     left = [outcome for outcome in outcomes if outcome.fate != Fate.KILLED.value]
-    lines += ["", *_reported(outcomes), "", *_places(left, calls), "", *_survivors(left, calls)]
+    lines += ["", *_reported(outcomes), "", *_places(left, calls)]
+    for fate in _LEFT:
+        lines += ["", *_unseen(left, calls, fate)]
     if standings is not None:
         lines += ["", *redundancy.page(standings)]
     return "\n".join(lines) + "\n"
@@ -125,17 +127,25 @@ def _places(left: Sequence[Outcome], calls: Mapping[tuple[str, str], Set[str]]) 
     yield ", ".join(f"`{place}`" for place in sorted(uncalled)) or "none"
 
 
-def _survivors(left: Sequence[Outcome], calls: Mapping[tuple[str, str], Set[str]]) -> Iterator[str]:
-    yield "## Survivors"
+#: By fate, its heading and what it says of the mutants.
+_LEFT = {
+    Fate.SURVIVED: ("Survivors", "Mutants that changed what a call did"),
+    Fate.ASLEEP: ("Asleep", "Mutants whose condition no call met"),
+}
+
+
+def _unseen(left: Sequence[Outcome], calls: Mapping[tuple[str, str], Set[str]], fate: Fate) -> Iterator[str]:
+    heading, words = _LEFT[fate]
+    yield f"## {heading}"
     yield ""
-    yield "Mutants that changed what a call did, by kind: place, position, value and dtype."
+    yield f"{words}, by kind: place, position, value and dtype."
     by_kind: dict[str, list[str]] = {}
     for outcome in left:
         fault = Fault.parse(outcome.mutant)
         excused = fault.is_of_kernel and excuses.reason(fault, outcome.fate, calls) is not None
-        if outcome.fate == Fate.SURVIVED.value and not excused:
-            words = f"{fault.place} {fault.position} {fault.value} @{fault.dtype or 'any'}"
-            by_kind.setdefault(fault.kind, []).append(f"`{words}`")
+        if outcome.fate == fate.value and not excused:
+            mutant = f"{fault.place} {fault.position} {fault.value} @{fault.dtype or 'any'}"
+            by_kind.setdefault(fault.kind, []).append(f"`{mutant}`")
     for kind, names in sorted(by_kind.items()):
         yield ""
         yield f"**{kind}** ({SEES[kind]}): {', '.join(sorted(names))}"

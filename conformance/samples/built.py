@@ -210,18 +210,19 @@ def _embedding_bag(make: Maker) -> list[list[Any]]:
     weight = make.values(5, 9)
     indices, offsets = torch.tensor([0, 2, 4, 1, 2]), torch.tensor([0, 2, 3])
     calls = []
-    # Sums, means and largest; gradients that are scaled by frequency, and those of weighted samples.
-    for mode, by_frequency, weights in (
-        (0, False, None),
-        (1, False, None),
-        (2, False, None),
-        (0, True, None),
-        (0, False, make.values(5)),
+    # Sums, means and largest; gradients that are scaled by frequency, and those of weighted samples, and
+    # without one of the rows.
+    for mode, by_frequency, weights, padding in (
+        (0, False, None, -1),
+        (1, False, None, -1),
+        (2, False, None, -1),
+        (0, True, None, -1),
+        (0, False, make.values(5), 1),
     ):
-        options = (by_frequency, mode, False, weights)
+        options = (by_frequency, mode, False, weights, False, padding)
         _, bags, sizes, largest = torch.ops.aten._embedding_bag.default(weight, indices, offsets, *options)
         grad = make.values(3, 9)
-        calls.append([grad, indices, bags, sizes, largest, 5, by_frequency, mode, weights])
+        calls.append([grad, indices, bags, sizes, largest, 5, by_frequency, mode, weights, padding])
     return calls
 
 

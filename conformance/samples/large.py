@@ -6,6 +6,7 @@ multiple of 16.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,6 +35,14 @@ def _scattered(last: str, *options: Any) -> Build:
 
 def _along_a_dimension(make: Maker) -> list[list[Any]]:
     return [[make.values(_COUNT, 2), 1]]
+
+
+def _many_sequences(make: Maker, *, tensors: bool = False) -> list[list[Any]]:
+    steps, count = make.values(3, _COUNT, 3).log_softmax(-1), _COUNT
+    lengths: list[Any] = [[3] * count, [1] * count]
+    if tensors:
+        lengths = [torch.tensor(one) for one in lengths]
+    return [[steps, torch.arange(count).reshape(count, 1) % 2 + 1, *lengths]]
 
 
 def _matrices(count: int, size: int = 3) -> Build:
@@ -211,6 +220,8 @@ LARGE: Mapping[str, Built] = {
     "_weight_norm_interface_backward": _like_built("_weight_norm_interface_backward", _weight_norm_into),
     "_convolution": _like_built("_convolution", _convolved),
     "_masked_softmax_backward": _like_built("_masked_softmax_backward", _tail),
+    "_ctc_loss": Built("nn.functional.ctc_loss", _many_sequences),
+    "_ctc_loss.Tensor": Built("nn.functional.ctc_loss", functools.partial(_many_sequences, tensors=True)),
     "_functional_assert_async.msg": Built("clone", lambda m: [[m.positive(1), "no", m.values(_COUNT)]]),
     "_unique": _like_built("_unique", lambda m: [[m.distinct(1100), True, True]]),
     "eye.m_out": Built("eye", lambda m: [[260, 256, {"out": torch.ones(260, 256, dtype=m.dtype)}]]),

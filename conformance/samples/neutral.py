@@ -25,6 +25,23 @@ def _of_images(dimensions: int, *options: Any) -> Build:
     return build
 
 
+def _into_images(dimensions: int) -> Build:
+    """The gradient of a pooling of windows of one element, which is that of the result."""
+
+    def build(make: Maker) -> list[list[Any]]:
+        shape = (1, 2, *(5, 3, 4)[-dimensions:])
+        places = torch.arange(torch.Size(shape[2:]).numel()).reshape(shape[2:]).expand(shape).contiguous()
+        return [[make.distinct(*shape), make.distinct(*shape), places]]
+
+    return build
+
+
+def _far_below_zero(make: Maker) -> list[list[Any]]:
+    """Numbers at which the derivative of logsigmoid is 1."""
+    below = torch.full((3, 4), -64.0, dtype=make.dtype)
+    return [[make.values(3, 4), below, torch.ops.aten.log_sigmoid_forward(below)[1]]]
+
+
 def _of_windows(dimensions: int) -> Build:
     return lambda make: [[make.distinct(1, 2, *(5, 3, 4)[-dimensions:]), [1] * dimensions]]
 
@@ -73,6 +90,9 @@ NEUTRAL: Mapping[str, Built] = {
     "max_pool3d_with_indices": Built("nn.functional.max_pool3d", _of_windows(3)),
     "adaptive_max_pool2d": Built(f"{_MAX_POOL}2d", _of_images(2)),
     "adaptive_max_pool3d": Built(f"{_MAX_POOL}3d", _of_images(3)),
+    "adaptive_max_pool2d_backward": Built(f"{_MAX_POOL}2d", _into_images(2)),
+    "adaptive_max_pool3d_backward": Built(f"{_MAX_POOL}3d", _into_images(3)),
+    "log_sigmoid_backward": Built("nn.functional.logsigmoid", _far_below_zero),
     "_adaptive_avg_pool2d": Built("nn.functional.adaptive_avg_pool2d", _of_images(2)),
     "_adaptive_avg_pool3d": Built("nn.functional.adaptive_avg_pool3d", _of_images(3)),
     "upsample_nearest1d": Built(f"{_INTERPOLATION}.nearest", _of_images(1)),

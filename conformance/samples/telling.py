@@ -84,15 +84,18 @@ def _searched(make: Maker) -> list[list[Any]]:
 
 
 def _aligned(make: Maker, *, tensors: bool = False) -> list[list[Any]]:
-    """Sequences of full length; shorter ones with another blank, the last one too short for its target."""
-    steps = make.values(40, 3, 6).log_softmax(-1)
+    """Sequences of full length; shorter ones with another blank, the last one too short for its target if
+    infinite losses are zeroes: no document says what the gradients of others are.
+    """
+    steps = make.values(41, 3, 6).log_softmax(-1)
     targets = torch.tensor([[1, 2, 5, 4], [4, 4, 1, 2], [5, 2, 1, 5]])
     flat = torch.tensor([0, 1, 4, 2, 2, 5, 1])
-    long: list[Any] = [[40, 40, 40], [4, 4, 4]]
+    long: list[Any] = [[41, 41, 41], [4, 4, 4]]
     short: list[Any] = [[40, 7, 2], [2, 2, 3]]
+    enough: list[Any] = [[40, 7, 9], [2, 2, 3]]
     if tensors:
-        long, short = ([torch.tensor(lengths) for lengths in both] for both in (long, short))
-    return [[steps, targets, *long], [steps, flat, *short, 3, True], [steps, flat, *short, 3]]
+        long, short, enough = ([torch.tensor(one) for one in both] for both in (long, short, enough))
+    return [[steps, targets, *long], [steps, flat, *short, 3, True], [steps, flat, *enough, 3]]
 
 
 def _aligned_into(make: Maker, *, tensors: bool = False) -> list[list[Any]]:
@@ -100,19 +103,27 @@ def _aligned_into(make: Maker, *, tensors: bool = False) -> list[list[Any]]:
     for steps, targets, *rest in _aligned(make, tensors=tensors):
         lengths, options = rest[:2], [*rest[2:], *(0, False)[len(rest) - 2 :]]
         loss, alpha = aten._ctc_loss(steps, targets, *map(list, lengths), *options)
+        for row, (steps_of, labels) in enumerate(zip(*map(list, lengths), strict=True)):
+            alpha[row, int(steps_of) :] = 0  # which the kernel has not written
+            alpha[row, :, 2 * int(labels) + 1 :] = 0
         calls.append([make.values(3, low=-2, high=2), steps, targets, *lengths, loss, alpha, *options])
     return calls
 
 
 def _scaled(make: Maker) -> list[list[Any]]:
-    """Products with a bias, with scales of rows and columns, and of a result in 8 bits."""
-    x, y = make.values(5, 16), make.values(16, 7)
-    one, other, bias = torch.tensor(1.5), torch.tensor(0.25), torch.arange(7.0) - 3
-    rows, columns = torch.arange(1.0, 6).reshape(5, 1) / 2, torch.arange(1.0, 8).reshape(1, 7) / 4
+    """Products with a bias, with scales of rows and columns, in float32, and of a result in 8 bits.
+
+    But for one with seven columns, torch's Meta kernels let every device have them.
+    """
+    x = make.values(5, 16)
+    y = make.values(16, 16).to(torch.float8_e4m3fn).t()
+    one, other, bias = torch.tensor(1.5), torch.tensor(0.25), (torch.arange(16.0) - 7).bfloat16()
+    rows, columns = torch.arange(1.0, 6).reshape(5, 1) / 2, torch.arange(1.0, 17).reshape(1, 16) / 8
     return [
-        [x, y, one, other, bias, None, torch.float32],
-        [x, y, rows, columns, bias, None, torch.float32],
-        [x, y, one, other, bias, torch.tensor(2.0), x.dtype],
+        [x, y, one, other, bias, None, torch.bfloat16],
+        [x, y, rows, columns, bias, None, torch.bfloat16],
+        [x, y, one, other, None, None, torch.float32],
+        [x, y[:, :7].contiguous(), one, other],
         [x, y, one, other],
     ]
 
@@ -123,7 +134,45 @@ def _scaled_by_recipe(make: Maker) -> list[list[Any]]:
     for x, y, one, other, bias, _, dtype in _scaled(make)[:2]:
         recipe = [0] if one.dim() == 0 else [1]
         calls.append([x, y, [one], recipe, [0], [other], recipe, [0], bias, dtype])
-    return [*calls, [*calls[0][:9], None]]
+    return [*calls, [*calls[0][:8], None, torch.float32]]
+
+
+def _without_a_row(make: Maker) -> list[list[Any]]:
+    """Sums of rows by bags, one of the rows left out."""
+    indices, offsets = torch.tensor([4, 1, 0, 3, 1, 2, 4]), torch.tensor([0, 3, 3])
+    return [[make.values(5, 3), indices, offsets, False, 0, False, make.values(7), False, 1]]
+
+
+def _weights_without_one(make: Maker) -> list[list[Any]]:
+    (given,) = _without_a_row(make)
+    bags = aten._embedding_bag(*given)[1]
+    return [[make.values(3, 3), *given[:3], bags, 0, 1]]
+
+
+def _embedded_without_one(make: Maker) -> list[list[Any]]:
+    return [[make.values(6, 3), torch.tensor([4, 1, 0, 3, 1, 2]), 5, 1, False]]
+
+
+def _solved_from_the_right(make: Maker) -> list[list[Any]]:
+    return [[make.matrix(4, 4), make.values(3, 4), {"left": False}]]
+
+
+def _normalised_without_statistics(make: Maker) -> list[list[Any]]:
+    return [[make.values(2, 3, 4), make.positive(3), make.values(3), True, 0.1, 1e-5]]
+
+
+def _resized_by_other_scales(make: Maker) -> list[list[Any]]:
+    """Scales that are not the quotient of the sizes, and choose other elements than it."""
+    return [[make.values(1, 2, 5, 7), [5, 7], [1, 2, 3, 4], 1.25, 1.5]]
+
+
+def _normalised_as_learned(make: Maker) -> list[list[Any]]:
+    """The gradient of a normalisation by running statistics, which differ from those of the batch."""
+    kept = [make.values(3), make.positive(3), make.values(3), make.positive(3)]
+    mask, reserve = [True, True, True], torch.empty(0, dtype=torch.uint8)
+    return [
+        [make.values(2, 3, 4), make.values(2, 3, 4), make.positive(3), *kept, False, 1e-5, mask, reserve],
+    ]
 
 
 def _drawn(make: Maker) -> list[list[Any]]:
@@ -150,6 +199,15 @@ TELLING: Mapping[str, Built] = {
     "scatter.value_reduce": Built("scatter", _scattered),
     "repeat_interleave.Tensor": Built("repeat_interleave", _as_many),
     "searchsorted.Scalar": Built("searchsorted", _searched),
+    "_embedding_bag_forward_only": Built("nn.functional.embedding_bag", _without_a_row),
+    "_embedding_bag_per_sample_weights_backward": Built("nn.functional.embedding_bag", _weights_without_one),
+    "embedding_dense_backward": Built("nn.functional.embedding", _embedded_without_one),
+    "_linalg_solve_ex": Built("linalg.solve_ex", _solved_from_the_right),
+    "_native_batch_norm_legit.no_stats": Built("nn.functional.instance_norm", _normalised_without_statistics),
+    "_upsample_nearest_exact2d_backward": Built(
+        "nn.functional.interpolate.nearest-exact", _resized_by_other_scales
+    ),
+    "batch_norm_backward": Built("nn.functional.batch_norm", _normalised_as_learned),
     "bernoulli.p": Built("nn.functional.dropout", _drawn),
     "_ctc_loss": Built("nn.functional.ctc_loss", _aligned),
     "_ctc_loss.Tensor": Built("nn.functional.ctc_loss", functools.partial(_aligned, tensors=True)),

@@ -13,6 +13,7 @@ from conformance.oracle.promises.freedom import (
     free_parts,
     is_random,
     is_uninitialised,
+    may_be_refused,
     statistics,
 )
 from conformance.oracle.promises.table import promise_of
@@ -24,6 +25,7 @@ __all__ = [
     "free_parts",
     "is_random",
     "is_uninitialised",
+    "may_be_refused",
     "promise_of",
     "statistics",
 ]

@@ -109,6 +109,26 @@ def statistics(operator: str) -> frozenset[int]:
     return _STATISTICS.get(operator, frozenset())
 
 
+#: Products of 8-bit numbers with scales.
+_SCALED_PRODUCTS = frozenset({"_scaled_mm", "_scaled_mm_v2"})
+#: What CUDA's library multiplies is a multiple of so many numbers long.
+_WHOLE = 16
+
+
+def may_be_refused(operator: str, sample: Sample) -> bool:
+    """Return whether torch's own devices differ in taking such a call, so that no device has to.
+
+    Of products with scales all take contiguous rows times columns that are contiguous, both of a multiple of
+    16 numbers; the CPU takes others, and CUDA and XPU refuse them (torch's Meta kernels say so).
+    """
+    if operator not in _SCALED_PRODUCTS:
+        return False
+    rows, columns = sample.input, sample.args[0]
+    usual = rows.is_contiguous() and columns.t().is_contiguous()
+    scales = all(tensor.is_contiguous() for tensor in sample.tensors()[2:])
+    return not (usual and scales and all(size % _WHOLE == 0 for size in columns.shape))
+
+
 def free_of_values(operator: str, sample: Sample) -> bool:
     """Return whether only the metadata of this call's result is promised."""
     return is_uninitialised(operator) or is_random(operator, sample)

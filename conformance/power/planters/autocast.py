@@ -18,6 +18,30 @@ KINDS: Mapping[str, str] = {
     "cast-stale": "a weight is cast as it was when it was first cast",
 }
 _PREFIX = "autocast::"
+#: Keys of torch's own kernels for every device.
+_COMPOSITE = (
+    "CompositeImplicitAutograd",
+    "CompositeExplicitAutograd",
+    "CompositeExplicitAutogradNonFunctional",
+)
+
+
+def castable(key: str, lists: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the overloads of which a wrong cast can show: the device runs them, and their arguments do not
+    only take each other's widest dtype, as torch's own promotion gives them without a cast.
+    """
+    others = {name for word, names in lists.items() if word != "promote" for name in names}
+    promoted = set(lists.get("promote", ())) - others
+    return [
+        name
+        for name in places.places(f"Autocast{key}")
+        if base_name(name) not in promoted and _runs(name, key)
+    ]
+
+
+def _runs(name: str, key: str) -> bool:
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    return has(name, key) or any(has(name, one) for one in _COMPOSITE)
 
 
 class Autocast(Planter):
@@ -28,13 +52,13 @@ class Autocast(Planter):
     def __init__(
         self, device: str, key: str, extension: Interposer, lists: Mapping[str, Sequence[str]]
     ) -> None:
-        names = places.places(f"Autocast{key}")
-        whole = {name for word in ("float32", "promote") for name in lists.get(word, ())}
+        names = castable(key, lists)
+        whole = lists.get("float32", ())
         self.faults = [
             Fault(_PREFIX + name, kind)
             for name in names
             for kind in KINDS
-            # What is declared for float32, or the dtype of its arguments, is cast to no dtype of 16 bits.
+            # What is declared for float32 is cast to no dtype of 16 bits.
             if kind != "cast-to-other-dtype" or base_name(name) not in whole
         ]
         self._numbers = {(fault.place, fault.kind): number for number, fault in enumerate(self.faults)}

@@ -178,7 +178,14 @@ _CURRENT = ("current-not-set",)
 #: Of functions that refuse what there is not: a device, or a state that is none.
 _ERRORS = ("call-error-missing", "call-error-type")
 #: Functions about more than one device; a process that has only one cannot tell them apart.
-_OF_SEVERAL = ("set_device", "set_device_index", "device", "device_of", "device_index")
+_OF_SEVERAL = (
+    "set_device",
+    "set_device_index",
+    "device",
+    "device_of",
+    "device_index",
+    "can_device_access_peer",
+)
 _CONTEXTS = ("context-not-entered", "context-not-left")
 
 #: What torch documents of the modules of its devices (torch.cuda, torch.xpu, torch.mtia) under one name.

@@ -107,11 +107,13 @@ def _matters(found: Answer, place: int) -> bool:
         torch.ones_like,
         lambda t: -3 * (t.long() if counts else t),
     )
+    tried = False
     for change in others:
         changed = again(found, with_tensor(found.sample, place, change(tensor).to(tensor.dtype)))
         if changed is not None and differ(found, changed):
             return True
-    return False
+        tried = tried or changed is not None
+    return not tried
 
 
 def reshaped(found: Answer, change: Callable[[torch.Tensor], torch.Tensor]) -> Answer | None:

@@ -13,7 +13,7 @@ import torch
 from conformance import torch_private
 from conformance.checking import trees
 from conformance.checking.compare import fact
-from conformance.checking.invocation import attempt, report_error
+from conformance.checking.invocation import attempt, one_line, report_error
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle import promises
@@ -58,9 +58,28 @@ def _can_be_given(overload: Overload, found: Answer) -> bool:
     parts = list(trees.leaves(found.returned))
     if overload.out is None or len(parts) != len(overload.outs):
         return False
-    if found.dtype in (torch.bfloat16, torch.float16) and promises.statistics(base_name(found.subject.name)):
-        return False  # statistics may have the dtype in which the device accumulates
     return all(isinstance(part, torch.Tensor) and part.layout is torch.strided for part in parts)
+
+
+def new_outs(target: Target, recorder: Recorder, found: Answer) -> list[torch.Tensor]:
+    """Return what a form with out= can write to: a tensor on the target for each result, of no fixed values.
+
+    Statistics of 16-bit numbers may have the dtype in which the device accumulates; its function says which.
+    """
+    parts = trees.tensors(found.returned)
+    dtypes = [part.dtype for part in parts]
+    short = found.dtype in (torch.bfloat16, torch.float16)
+    free = promises.statistics(base_name(found.subject.name)) if short else frozenset()
+    copy = copy_in(target, recorder.trial(), found.sample, check=False) if free else None
+    if copy is not None:
+        outcome = run(target, found.subject.info.op, copy)
+        own = [one.dtype for one in trees.tensors(outcome.value)] if outcome.ok else []
+        if len(own) == len(parts):
+            dtypes = [own[n] if n in free else dtype for n, dtype in enumerate(dtypes)]
+    return [
+        torch.empty(part.shape, dtype=dtype, device=target.torch_device)
+        for part, dtype in zip(parts, dtypes, strict=True)
+    ]
 
 
 #: Kinds of facts that are the same whatever the values are.
@@ -88,7 +107,7 @@ def hold(
     into: Layout | None = None,
 ) -> bool:
     """Make a call in a form on the target, compare everything it did with the CPU's answer, and return
-    whether the CPU takes the call in that form.
+    whether that says something: the CPU takes the call in that form, and keeps to what failed.
 
     ``laid`` gives one argument another layout; ``into`` is the layout of what the form writes besides. What a
     call does not write must stay as it was, the memory around what it writes included. No document describes
@@ -117,7 +136,7 @@ def held(
 ) -> bool:
     """Check a statement on the target; if it fails there and the CPU does not keep to it, that is a note.
 
-    Returns whether the CPU takes the call.
+    Returns whether the call says something: the CPU takes it, and keeps to the statement if it failed.
     """
     trial = recorder.trial()
     ran = attempt(lambda: statement(target, trial, found.subject.info))
@@ -139,12 +158,12 @@ def held(
             independent = trial.only(_INDEPENDENT - twin.kinds)
             if independent.failed and twin.kinds.isdisjoint(_ENDED) and found.reproducible:
                 recorder.absorb(independent)
-            return True
+            return False
         # Before a failure counts the CPU is asked anew: one look may miss that its answer depends on memory.
         if not gives_the_same_again(found):
             recorder.idle("the CPU's result depends on what its memory held before")
             recorder.note("the CPU's result depends on what its memory held before")
-            return True
+            return False
     recorder.absorb(trial)
     return True
 
@@ -205,14 +224,18 @@ class _Attempt:
             self.written.add(0)
         elif form == OUT:
             op = self.overload.out
-            for part in trees.tensors(found.returned):
-                fresh = torch.empty(part.shape, dtype=part.dtype, device=self.target.torch_device)
-                outs.append(self._inside(fresh.fill_(_UNWRITTEN)))
+            fresh = new_outs(self.target, self.recorder, found)
+            outs = [self._inside(one.fill_(_UNWRITTEN)) for one in fresh]
             given = with_outs(found.overload.out, given, dict(zip(self.overload.outs, outs, strict=True)))
         with torch.inference_mode() if self.inference else contextlib.nullcontext():
             outcome = run(self.target, op, given)
         if not outcome.ok:
-            if accepts(found, form, self.laid, self.into):
+            assert outcome.error is not None
+            if promises.may_be_refused(base_name(found.subject.name), given):
+                self.refused = True
+                self.recorder.idle("devices differ in the calls of the overload that they take")
+                self.recorder.note(f"the device takes no such call: {one_line(outcome.error)[:200]}")
+            elif accepts(found, form, self.laid, self.into):
                 failed_call(self.target, self.recorder, found.sample, outcome, self.what)
             else:
                 self.refused = True
@@ -224,14 +247,15 @@ class _Attempt:
             self._is_new(outcome.value, given)
             self._is_what_it_wrote(outcome.value, given)
         if form == IN_PLACE:
-            self._fact(outcome.value is given.input, Kind.ALIASING, "returns another tensor than its input")
-            if good:
+            same = outcome.value is given.input
+            self._fact(same, Kind.ALIASING, "returns another tensor than its input")
+            if good and not same:
                 self._agrees(given.input, f"the input after {self.what}")
         elif form == OUT:
             returned = [outcome.value] if isinstance(outcome.value, torch.Tensor) else list(outcome.value)
             same = all(one is other for one, other in zip(returned, outs, strict=True))
             self._fact(same, Kind.ALIASING, "returns other tensors than out=")
-            if good:
+            if good and not same:
                 into = with_writes(found.overload.op, given, as_returned(found.returned, outs))
                 self._agrees(into, f"out= of {self.what}")
         for place, memory in enumerate(self.placed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +32,7 @@ from conformance.properties.overloads._forms import (
     forms_of,
     held,
     hold,
+    new_outs,
     with_outs,
 )
 from conformance.properties.overloads._strides import hold_strides
@@ -43,6 +45,8 @@ from conformance.target.target import Target
 _LIMIT = 4
 #: torch's own kernel writes to the memory of an out= that is empty, and ends the process.
 _NEVER_RESIZED = frozenset({"rrelu_with_noise"})
+#: Internal overloads to which operators hand on a dimension as it was given.
+_COUNTS_EITHER_WAY = re.compile(r"_(log_)?softmax(_backward_data)?$")
 
 
 @register(
@@ -60,12 +64,14 @@ _NEVER_RESIZED = frozenset({"rrelu_with_noise"})
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    for number, found in enumerate(answers(target, subject, recorder, _LIMIT)):
+    inferred: set[str] = set()
+    for found in answers(target, subject, recorder, _LIMIT):
         for form in forms_of(target, found):
             hold(target, recorder, found, form)
-            if number == 0:
+            if form not in inferred:
                 with torch.inference_mode():  # without autograd between, which returns arguments itself
-                    hold(target, recorder, found, form)
+                    if hold(target, recorder, found, form):
+                        inferred.add(form)
             if form == OUT and subject.name not in _NEVER_RESIZED:
                 held(target, recorder, found, functools.partial(_resized, found=found))
         held(target, recorder, found, functools.partial(_aliasing, found=found))
@@ -81,8 +87,7 @@ def _resized(target: Target, recorder: Recorder, overload: Overload, found: Answ
     copy = copy_in(target, recorder, found.sample)
     if copy is None:
         return
-    parts = trees.tensors(found.returned)
-    outs = [torch.empty(0, dtype=part.dtype, device=target.torch_device) for part in parts]
+    outs = [one.new_empty(0) for one in new_outs(target, recorder, found)]
     named = dict(zip(overload.outs, outs, strict=True))
     outcome = run(target, overload.out, with_outs(found.overload.out, copy, named))
     if outcome.ok:
@@ -112,12 +117,17 @@ def _aliasing(target: Target, recorder: Recorder, overload: Overload, found: Ans
             fact(recorder, shared == viewed, Kind.ALIASING, message, sample=found.sample.index)
 
 
+def counts_from_the_start(name: str) -> bool:
+    """Return whether an overload trusts its callers to count dimensions from the start."""
+    return name.startswith("_") and not _COUNTS_EITHER_WAY.match(name)
+
+
 def _negative(found: Answer) -> Iterator[Answer]:
     """The same call with its dimensions counted from the end, or from the start if they were."""
     schema = found.overload.op._schema
     tensors = found.sample.tensors()
-    if not tensors or found.subject.name.startswith("_"):
-        return  # internal ones trust their callers to count from the start
+    if not tensors or counts_from_the_start(found.subject.name):
+        return
     rank = tensors[0].dim()
     given = [found.sample.input, *found.sample.args]
     changed = False

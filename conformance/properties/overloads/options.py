@@ -61,6 +61,10 @@ _WORDS = {
 #: The effect of their options is a choice among algorithms, or decides which values count as zero.
 _FREE = frozenset({"linalg_lstsq"})
 
+#: Options without another value that is promised to mean something: an order that is not asked for is free,
+#: and no target may be the blank of ctc_loss (its calls differ in it).
+_NO_OTHERS = frozenset({"sorted", "blank"})
+
 #: Numbers that name places and sizes; what others of them mean was decided with the shapes of the call.
 _PLACES = re.compile(
     r"dims?\d?$|axis|size|index|length|num_|indices|sections|offset$|start|end|step|groups|repeats|n$|k$|p$"
@@ -139,12 +143,19 @@ def _changed(found: Answer, only: str | None = None) -> Iterator[tuple[str, Answ
             yield "the order of arguments", changed
 
 
+def others(found: Answer, name: str) -> Iterator[Sample]:
+    """Yield the call with other values of an option."""
+    argument, value = next((one, value) for one, value in arguments(found) if one.name == name)
+    for other in _others(found, argument, value):
+        yield with_argument(found, name, other)
+
+
 def _others(found: Answer, argument: Any, value: Any) -> Iterator[Any]:
     """Values of an argument that are unlike the given one."""
     kind, name = str(argument.type), argument.name
     if trusts_its_callers(found.subject) and kind != "List[bool]":
         return
-    if name in TAKEN_FROM_OUT or name == "sorted":  # an order that is not asked for is free
+    if name in TAKEN_FROM_OUT or name in _NO_OTHERS:
         return
     if name in _WORDS and (value is None or isinstance(value, str)):
         yield from (word for word in _WORDS[name] if word != value)

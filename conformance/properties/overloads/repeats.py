@@ -34,6 +34,7 @@ from conformance.properties.overloads._forms import (
     accepts,
     forms_of,
     has_both_kernels,
+    new_outs,
     with_outs,
 )
 from conformance.properties.overloads._memory import FILLERS, KeptMemory, keeps_no_memory, leave_behind
@@ -142,9 +143,13 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str, way: _
     if not all(leaf is None or isinstance(leaf, torch.Tensor) for leaf in trees.leaves(found.plain)):
         return
     overload = found.subject.info
+    dtypes = [part.dtype for part in parts]
+    if form == OUT:
+        outs = new_outs(target, recorder, found)
+        dtypes[: len(outs)] = [out.dtype for out in outs]
     rows = [
-        torch.empty((_CALLS, *part.shape), dtype=part.dtype, device=target.torch_device).fill_(1)
-        for part in parts
+        torch.empty((_CALLS, *part.shape), dtype=dtype, device=target.torch_device).fill_(1)
+        for part, dtype in zip(parts, dtypes, strict=True)
     ]
     if form == IN_PLACE:
         rows[0].copy_(copy.input)
@@ -168,7 +173,11 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str, way: _
                 written = with_writes(
                     found.overload.op, own, with_outs(found.overload.out, own, named).call(way(overload.out))
                 )
-                _keep(call, rows, trees.tensors(written), free.union(range(len(named))))
+                parts_now = trees.tensors(written)
+                there = {
+                    n for n in range(len(named)) if not (parts_now[n].is_conj() or parts_now[n].is_neg())
+                }
+                _keep(call, rows, parts_now, free | there)
             else:
                 _keep(call, rows, _results(found, _unwritten(found, copy), way(overload.op)), free)
             if call % _ROUND == _ROUND - 1:
@@ -198,13 +207,14 @@ def _results(found: Answer, given: Sample, op: Any) -> list[torch.Tensor]:
 def _keep(
     call: int, rows: list[torch.Tensor], results: list[torch.Tensor], left_out: Collection[int]
 ) -> None:
-    """Copy the results of a call to its rows, but for those left out: given as out=, or free of promises.
+    """Copy the results of a call to its rows, but for those left out: there already, or free of promises.
 
-    What is free may have another shape than on the CPU.
+    What is free may have another shape than on the CPU. What out= took may be a lazy conjugate, of which the
+    row does not know.
     """
     for number, (row, result) in enumerate(zip(rows, results, strict=True)):
         if number not in left_out:
-            row[call].copy_(result)
+            row[call].copy_(result.resolve_conj().resolve_neg())
 
 
 def _same(target: Target, recorder: Recorder, found: Answer, rows: list[torch.Tensor], what: str) -> None:

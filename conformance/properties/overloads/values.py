@@ -45,7 +45,7 @@ _MOVING = frozenset(
 #: Overloads of integers that compute without reading places from their argument.
 _COUNTS = re.compile(
     r"(sum|nansum|cumsum|prod|cumprod|amax|amin|max|min|aminmax|argmax|argmin|argsort|cummax|cummin|any|all"
-    r"|trace|dot|vdot|mv|mm|bmm|addmm|addmv|addr|baddbmm|addbmm|linalg_cross|sort|topk|kthvalue|median|nanmedian"
+    r"|trace|convolution|dot|vdot|mv|mm|bmm|addmm|addmv|addr|baddbmm|addbmm|linalg_cross|sort|topk|kthvalue|median|nanmedian"
     r"|mode|isin|searchsorted|bucketize|equal|count_nonzero|unique\w*|_unique2?|\w*max_pool\dd_with_indices"
     r"|index_(add|reduce|put)|scatter\w*|put|masked_scatter|diff|hash_tensor|floor_divide)$"
 )
@@ -162,6 +162,10 @@ def wide_integers(found: Answer, place: int) -> Iterator[Sample]:
             rounded = seeded(beside, range(beside.numel()), (2**53,) * 2)
             yield with_tensor(wide, other, rounded)
     yield with_tensor(found.sample, place, _neighbours(tensor))
+    integers = [one for one in tensors if one.dtype == torch.int64]
+    if place == 0 and len(integers) > 1 and all(_computes(found, one) for one in integers):
+        # In the order that they had: bounds stay bounds.
+        yield mapped(found.sample, lambda t: t + (2**53 + 1) if t.dtype == torch.int64 else t)
 
 
 def _neighbours(tensor: torch.Tensor) -> torch.Tensor:
@@ -200,7 +204,7 @@ def _small_everywhere(target: Target, found: Answer) -> Iterator[Answer]:
     first = found.sample.tensors()[0]
     if not first.is_floating_point():
         return
-    values = [(-0.0, -0.0)] if signs_zeros(base_name(found.subject.name)) else []
+    values = [(-0.0, -0.0), (-0.0, 0.0)] if signs_zeros(base_name(found.subject.name)) else []
     if target.precision != "flush-denormals":
         small = float(torch.finfo(first.dtype).tiny) / 8
         values += [(small, small), (small, 1.0), (small, 0.0)]

@@ -224,3 +224,39 @@ def _mapped_byte() -> int:
 
 def _recorder() -> Recorder:
     return Recorder(ResultId(CaseId("overload-forms", "relu"), "float32"), seed=0)
+
+
+def test_a_device_that_keeps_statistics_in_float32_is_right() -> None:
+    whole = databases.find("overload", "native_layer_norm")
+
+    def op(*args: Any) -> Any:
+        result, *statistics = whole.info.op(*args)
+        return result, *(one.float() for one in statistics)
+
+    def out(*args: Any, out0: Any, out1: Any, out2: Any) -> Any:
+        if (out1.dtype, out2.dtype) != (torch.float32, torch.float32):
+            raise RuntimeError("statistics are float32")
+        short = [torch.empty_like(one, dtype=out0.dtype) for one in (out1, out2)]
+        whole.info.out(*args, out0=out0, out1=short[0], out2=short[1])
+        for one, other in zip((out1, out2), short, strict=True):
+            one.resize_(other.shape).copy_(other)
+        return out0, out1, out2
+
+    own = Subject("overload", whole.name, dataclasses.replace(whole.info, op=op, out=out))
+    for name in ("overload-forms", "overload-layouts", "overload-repeats"):
+        result = checked(name, own, "bfloat16")
+        assert result.verdict is Verdict.PASS, (name, result.failures)
+
+
+def test_a_device_may_multiply_only_whole_sixteens_of_8_bit_numbers() -> None:
+    whole = databases.find("overload", "_scaled_mm")
+
+    def op(x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
+        if not y.t().is_contiguous() or any(size % 16 for size in y.shape):
+            raise RuntimeError("columns are contiguous, and multiples of 16")
+        return whole.info.op(x, y, *args, **kwargs)
+
+    own = Subject("overload", whole.name, dataclasses.replace(whole.info, op=op))
+    for name in ("overload-forms", "overload-layouts", "overload-shapes"):
+        result = checked(name, own, "float8_e4m3fn")
+        assert result.verdict is Verdict.PASS, (name, result.failures)

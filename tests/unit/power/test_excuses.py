@@ -196,20 +196,10 @@ def test_a_dtype_that_torch_lists_for_no_operator_of_a_place_is_a_device_s_own()
     assert excuses.reason(Fault("aten::rsub.Tensor", "scalar-only", 0, 0, "complex64"), SURVIVED, {}) is None
 
 
-def test_statistics_in_an_out_of_16_bits_have_no_promised_dtype() -> None:
-    for place, dtype, free in (
-        ("native_batch_norm.out", "bfloat16", True),
-        ("native_batch_norm.out", "float32", False),
-        ("native_batch_norm", "bfloat16", False),
-        ("add.out", "bfloat16", False),
-    ):
-        fault = Fault(f"aten::{place}", "tail-of-16", 0, 0, dtype)
-        assert (excuses.reason(fault, SURVIVED, {}) is not None) == free, (place, dtype)
-
-
 def test_callers_of_what_trusts_them_pass_no_negative_dimension() -> None:
     assert "negative" in str(reason("_fft_c2c", "negative-dimension", position=1))
-    assert reason("sum.dim_IntList", "negative-dimension", position=1) is None
+    for place in ("sum.dim_IntList", "glu_backward", "_softmax_backward_data"):
+        assert reason(place, "negative-dimension", position=1) is None, place
 
 
 def test_a_layout_that_torch_s_own_kernel_takes_for_dense_is_excused() -> None:
@@ -275,3 +265,30 @@ def test_a_value_that_must_be_one_number_has_no_layout() -> None:
 def test_calls_in_eight_bits_are_asked_if_there_are_no_others() -> None:
     assert "4 dimensions" in str(reason("_scaled_mm", "rank", 4))
     assert reason("_scaled_mm", "strides-ignored", position=1) is None
+
+
+def test_a_factory_of_sizes_gives_the_same_for_one_size() -> None:
+    for place, same in (
+        ("kaiser_window", True),
+        ("eye.m", True),
+        ("kaiser_window.beta", False),
+        ("add.Tensor", False),
+    ):
+        assert (excuses.reason(Fault(f"aten::{place}", "stale-result"), SURVIVED, {}) is not None) == same, (
+            place
+        )
+
+
+def test_dtypes_that_torch_lists_for_another_device_or_another_caller_are_no_device_s_own() -> None:
+    for place, dtype in (
+        ("mul.Scalar", "complex32"),
+        ("ne.Tensor", "complex32"),
+        ("rrelu_with_noise", "float16"),
+    ):
+        assert excuses.reason(Fault(f"aten::{place}", "leak", dtype=dtype), SURVIVED, {}) is None, place
+
+
+def test_an_option_of_which_the_cpu_has_one_value_is_excused() -> None:
+    assert "not implemented" in str(reason("linalg_lu_factor_ex", "option-ignored", position=1))
+    assert reason("linalg_lu_solve", "option-ignored", position=3) is None
+    assert reason("_linalg_solve_ex", "option-ignored", position=2) is None

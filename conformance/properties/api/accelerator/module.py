@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from conformance.behaviours.behaviour import behaviour
@@ -11,6 +13,9 @@ from conformance.properties.api.accelerator import _runtime
 #: A seed whose lower half is that of another.
 _SEED = 2**40 + 3
 _SAME_LOWER_HALF = 3
+#: What torch.accelerator's table of statistics calls the sum of all bytes that were ever allocated.
+_SUM = "allocated_bytes.all.allocated"
+_TRIES = 50
 
 
 def _draw(lab: Lab) -> torch.Tensor:
@@ -116,10 +121,32 @@ def devices_of_the_module(lab: Lab) -> None:
     lab.holds("the current device is the same", runtime.index() == before)
 
 
+def _agrees_about_free_memory(module: Any, counts: Any) -> bool:
+    """Return whether the module gives a number between two of torch.accelerator's, in one of several tries:
+    others may take and give memory back at any time.
+    """
+    ask = getattr(module, "mem_get_info", counts.get_memory_info)
+    for _ in range(_TRIES):
+        before, free, after = counts.get_memory_info()[0], ask()[0], counts.get_memory_info()[0]
+        if min(before, after) <= free <= max(before, after):
+            return True
+    return False
+
+
+def _resets_sums(module: Any, counts: Any) -> bool:
+    """Return whether the module sets the sum of allocated bytes back, or has no function or table for it."""
+    reset = getattr(module, "reset_accumulated_memory_stats", None)
+    before = dict(counts.memory_stats()).get(_SUM)
+    if reset is None or before is None:
+        return True
+    reset()
+    return bool(dict(counts.memory_stats())[_SUM] < before)
+
+
 @behaviour("accelerator", level="core", capabilities=("memory_statistics",), sees=())
 def memory_by_the_module(lab: Lab) -> None:
-    """The module says of memory what torch.accelerator says, before and after it resets peaks and empties the
-    cache.
+    """The module says of memory what torch.accelerator says, before and after it resets peaks and sums and
+    empties the cache.
     """
     runtime = _runtime.of(lab)
     counts, module = runtime.memory(), runtime.module()
@@ -130,6 +157,7 @@ def memory_by_the_module(lab: Lab) -> None:
         for name in names:
             of_module, generic = getattr(module, name, None), getattr(counts, name)
             lab.holds(f"{name} {when}", of_module is None or of_module() == generic())
+        lab.holds(f"free memory {when}", _agrees_about_free_memory(module, counts))
 
     agree("at first")
     tensor = lab.integers(1 << 16)
@@ -142,6 +170,7 @@ def memory_by_the_module(lab: Lab) -> None:
     lab.holds("the peak stays", counts.max_memory_allocated() >= size)
     getattr(module, "reset_peak_memory_stats", counts.reset_peak_memory_stats)()
     lab.holds("a peak that was reset", counts.max_memory_allocated() == counts.memory_allocated())
+    lab.holds("sums that were reset", _resets_sums(module, counts))
     getattr(module, "empty_cache", counts.empty_cache)()
     agree("with an empty cache")
     if hasattr(module, "memory_stats"):

@@ -145,3 +145,28 @@ def a_degree_is_one_less(overload: Overload) -> dict[str, Any]:
 @plant("overload-forms", "native_dropout_backward", "float32", Kind.VALUE)
 def a_mask_is_ignored(overload: Overload) -> dict[str, Any]:
     return {"op": lambda grad, mask, scale: grad * scale}
+
+
+@plant("overload-forms", "native_layer_norm", "bfloat16", Kind.VALUE)
+def an_out_of_16_bits_beside_statistics_is_not_written(overload: Overload) -> dict[str, Any]:
+    def out(*args: Any, out0: Any, **kwargs: Any) -> Any:
+        old = out0.clone()
+        result = overload.out(*args, out0=out0, **kwargs)
+        out0.copy_(old)
+        return result
+
+    return {"out": out}
+
+
+@plant("overload-forms", "_softmax_backward_data", "float32", Kind.VALUE)
+def a_softmax_from_the_end_gives_another_gradient(overload: Overload) -> dict[str, Any]:
+    def op(gradient: Any, result: Any, dim: int, *args: Any) -> Any:
+        right = overload.op(gradient, result, dim, *args)
+        return right + 1 if dim < 0 else right
+
+    return {"op": op}
+
+
+@plant("overload-forms", "binary_cross_entropy", "float16", Kind.ALIASING)
+def an_out_is_returned_as_a_copy_where_the_first_call_is_refused(overload: Overload) -> dict[str, Any]:
+    return {"out": lambda *args, **kwargs: overload.out(*args, **kwargs).clone()}

@@ -53,9 +53,32 @@ def padding_always_counts(overload: Overload) -> dict[str, Any]:
 
 @plant("overload-options", "_scaled_mm", "float8_e4m3fn", Kind.VALUE)
 def a_bias_is_ignored(overload: Overload) -> dict[str, Any]:
-    return {"op": lambda x, y, one, other, bias=None, *rest: overload.op(x, y, one, other, None, *rest)}
+    def op(x: Any, y: Any, one: Any, other: Any, bias: Any = None, *rest: Any, **kwargs: Any) -> Any:
+        return overload.op(x, y, one, other, None, *rest, **kwargs)
+
+    return {"op": op}
 
 
 @plant("overload-options", "_ctc_loss", "float32", Kind.VALUE)
 def another_blank_is_ignored(overload: Overload) -> dict[str, Any]:
     return {"op": lambda *args: overload.op(*args[:4])}
+
+
+@plant("overload-forms", "_linalg_solve_ex", "float32", Kind.VALUE)
+def a_side_is_ignored(overload: Overload) -> dict[str, Any]:
+    def op(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> Any:
+        if not left and a.shape[-1] == b.shape[-1]:
+            return overload.op(a.mT.contiguous(), b, left=False, check_errors=check_errors)
+        return overload.op(a, b, left=left, check_errors=check_errors)
+
+    return {"op": op}
+
+
+@plant("overload-forms", "batch_norm_backward", "float32", Kind.VALUE)
+def running_statistics_are_not_used(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda *args: overload.op(*args[:7], True, *args[8:])}
+
+
+@plant("overload-forms", "embedding_dense_backward", "float32", Kind.VALUE)
+def a_padding_has_a_gradient(overload: Overload) -> dict[str, Any]:
+    return {"op": lambda grad, indices, rows, padding, scale: overload.op(grad, indices, rows, -1, scale)}

@@ -87,3 +87,21 @@ def a_nan_at_the_end_is_lost(overload: Overload) -> dict[str, Any]:
         return result
 
     return {"op": op}
+
+
+@plant("overload-values", "sub.Tensor", "float32", Kind.VALUE)
+def a_difference_of_zeros_loses_its_sign(overload: Overload) -> dict[str, Any]:
+    def op(*args: Any, **kwargs: Any) -> Any:
+        result = overload.op(*args, **kwargs)
+        return torch.where(result == 0, 0.0, result)
+
+    return {"op": op}
+
+
+@plant("overload-values", "clamp.Tensor", "int64", Kind.VALUE)
+def bounds_beyond_two_to_the_53_are_rounded(overload: Overload) -> dict[str, Any]:
+    def op(x: Any, low: Any = None, high: Any = None) -> Any:
+        low, high = (one if one is None else one.double().long() for one in (low, high))
+        return overload.op(x, low, high)
+
+    return {"op": op}
