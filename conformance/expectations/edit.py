@@ -25,9 +25,10 @@ def render(entry: Expectation) -> str:
         "link": entry.link,
         "until": entry.until,
         "torch": entry.torch,
+        "processor": entry.processor,
     }
     for key, value in words.items():
-        if value or key not in ("detail", "torch"):
+        if value or key not in ("detail", "torch", "processor"):
             lines.append(f"{key} = {_quoted(value)}")
     if entry.modes:
         lines.append(f"modes = [{', '.join(map(_quoted, entry.modes))}]")

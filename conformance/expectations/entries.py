@@ -42,7 +42,7 @@ UNREAD = "unread"
 #: Kinds of failure that no expectation may excuse: they say that nothing was found out.
 NEVER = (Kind.VACUOUS, Kind.HARNESS)
 _KINDS = tuple(kind.value for kind in Kind if kind not in NEVER)
-_KEYS = ("id", "kind", "reason", "detail", "link", "until", "modes", "torch")
+_KEYS = ("id", "kind", "reason", "detail", "link", "until", "modes", "torch", "processor")
 _UNTIL = re.compile(r"\d{4}-\d{2}-\d{2}|torch \d+\.\d+")
 
 
@@ -51,7 +51,9 @@ class Expectation:
     """One entry: results that match ``id`` may fail with ``kind`` until it expires.
 
     It applies to the modes ``modes`` (if empty, to all) and to the versions of torch in the scope ``torch``
-    (if empty, to all). ``path`` and ``index`` are its file and its position there, counted from 0.
+    (if empty, to all). If ``processor`` is not empty, it says on which processors the host shows the failure:
+    on others a result that passes is as good. ``path`` and ``index`` are its file and its position there,
+    counted from 0.
     """
 
     id: str
@@ -63,6 +65,7 @@ class Expectation:
     detail: str = ""
     modes: tuple[str, ...] = ()
     torch: str = ""
+    processor: str = ""
     path: Path | None = None
     index: int = 0
 
@@ -176,7 +179,7 @@ def _entry(path: Path, index: int, entry: Mapping[str, Any], aliases: Aliases, u
             continue
         if not isinstance(entry.get(key), str) or not entry[key]:
             raise UsageError(f"{where}: {key} is {entry.get(key)!r}; it must be a non-empty string")
-    for key in ("detail", "torch"):
+    for key in ("detail", "torch", "processor"):
         if not isinstance(entry.get(key, ""), str):
             raise UsageError(f"{where}: {key} is {entry[key]!r}; it must be a string")
     try:
@@ -206,6 +209,7 @@ def _entry(path: Path, index: int, entry: Mapping[str, Any], aliases: Aliases, u
         detail=entry.get("detail", ""),
         modes=_modes(where, entry.get("modes", [])),
         torch=scope,
+        processor=entry.get("processor", ""),
         path=path,
         index=index,
     )

@@ -90,6 +90,8 @@ def _update(
     """The entries that replace an entry; itself alone if it is still right."""
     if not any(entry.speaks_of(mode, leg.torch) for leg in legs for mode in (entry.modes or modes)):
         return [entry]
+    if entry.processor:
+        return [entry]  # a pass here says nothing of other processors
     scope = [mode for mode in modes if not entry.modes or mode in entry.modes]
     matched = {mode: ids for mode in scope if (ids := indices[mode].matching(entry.id))}
     if not matched:

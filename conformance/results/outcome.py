@@ -72,8 +72,9 @@ def decide(
     """The final row of every result.
 
     A failing result becomes ``xfail`` if expectations name every kind of failure that it showed in any
-    attempt. If all results that an expectation matches pass, they become ``xpass``: the entry must go. Only
-    entries count for which ``covers``, given the number of matches, says that all their results are here.
+    attempt. If all results that an expectation matches pass, they become ``xpass``: the entry must go, unless
+    it speaks of some processors alone. Only entries count for which ``covers``, given the number of matches,
+    says that all their results are here.
     """
     rows = {result_id: _row(kept) for result_id, kept in attempts.items()}
     if not expectations:
@@ -90,7 +91,9 @@ def decide(
     obsolete = [
         entry
         for entry, ids in matched
-        if covers(entry, len(ids)) and all(_passes(rows[result_id]) for result_id in ids)
+        if not entry.processor
+        and covers(entry, len(ids))
+        and all(_passes(rows[result_id]) for result_id in ids)
     ]
     for entry, ids in matched:
         if entry in obsolete:

@@ -67,3 +67,10 @@ def test_whatever_a_message_holds_is_read_back(tmp_path: Path) -> None:
         path = tmp_path / "known.toml"
         path.write_text(edit.appended(edit.HEAD, [entry]))
         assert entries.load([path]).entries[0].detail == text
+
+
+def test_processors_are_written_as_they_were_read(tmp_path: Path) -> None:
+    path = tmp_path / "known.toml"
+    entry = dataclasses.replace(expected("p/a@d", "value"), processor="with AVX-512")
+    path.write_text("schema = 1\n\n" + edit.render(entry))
+    assert 'processor = "with AVX-512"' in path.read_text()

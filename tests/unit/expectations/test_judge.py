@@ -86,3 +86,12 @@ def test_states_of_results() -> None:
     assert judge.state(row("p/a@d", "xpass"), "value") == "passes"
     assert datetime.date.fromisoformat("2030-01-01") == DAY
     assert leg()["expectations"]["entries"] == []
+
+
+def test_an_entry_about_some_processors_is_not_stale_where_its_result_passes() -> None:
+    entry = dataclasses.replace(expected("p/s@d", "value"), processor="with AVX-512")
+    record = judge._record(entry, [row("p/s@d", "pass")], False)
+    assert (record["passes"], record["unclear"]) == (0, 1)
+    assert judge.problems([record], "eager") == []
+    plain = judge._record(expected("p/s@d", "value"), [row("p/s@d", "pass")], False)
+    assert "is stale" in judge.problems([plain], "eager")[0]

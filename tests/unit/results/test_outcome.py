@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from conformance.results.outcome import decide, waive
@@ -66,3 +68,11 @@ def test_an_entry_covers_its_kind_in_every_attempt() -> None:
     assert rows["p/s@d"]["verdict"] == "crash", "the wrong value of the second attempt is not excused"
     both = [expected("p/s@d", "crash"), expected("p/s@d", "value")]
     assert decide({"p/s@d": [crash, wrong]}, both).rows["p/s@d"]["verdict"] == "xfail"
+
+
+@pytest.mark.parametrize(("verdict", "final"), [("pass", "pass"), ("fail", "xfail")])
+def test_what_some_processors_show_may_pass_on_others(verdict: str, final: str) -> None:
+    entry = dataclasses.replace(expected("p/s@d", "value"), processor="with AVX-512")
+    kinds = ["value"] if verdict == "fail" else []
+    found = decide({"p/s@d": [row("p/s@d", verdict, *kinds)]}, [entry])
+    assert (found.rows["p/s@d"]["verdict"], found.obsolete) == (final, [])
