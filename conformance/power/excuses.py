@@ -42,9 +42,19 @@ from conformance.properties.overloads._changes import (
     mapped,
     matters,
     place_of,
+    with_argument,
     with_tensor,
 )
-from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, NOT_KEPT, OUT, Laid, forms_of, hold
+from conformance.properties.overloads._forms import (
+    FUNCTION,
+    IN_PLACE,
+    NOT_KEPT,
+    OUT,
+    Laid,
+    accepts,
+    forms_of,
+    hold,
+)
 from conformance.properties.overloads._layouts import LAYOUTS, expanded
 from conformance.properties.overloads._strides import promised
 from conformance.properties.overloads.forms import counts_from_the_start
@@ -165,6 +175,8 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return "no call that the suite can make has an int64 tensor there, and a result that holds its digits"
     if fault.kind in OF_LAYOUTS and subject.name in layouts.UNSAFE_STRIDES:
         return "torch's own kernel reads strided arguments beyond their memory, and its callers pass none"
+    if fault.kind in OF_ARGUMENTS and _is_taken_never(fault, subject):
+        return "the CPU says of that argument that it is not supported"
     if fault.kind in OF_LAYOUTS and not _has_argument_that(fault, subject, _can_be_laid):
         return "every tensor that the CPU takes there has one element"
     if fault.kind == "int-53-bits" and not _takes(subject, fault.dtype, functools.partial(_is_exact, fault)):
@@ -379,7 +391,10 @@ def _needs_precision(result: torch.Tensor) -> bool:
 def _of_nothing(fault: Fault, found: Answer) -> bool:
     if trusts_its_callers(found.subject) and not _empty_calls(found.subject, dtype_name(found.dtype)):
         return any(count != 0 for count in _counts_on_meta(fault, found))
-    return any(_returns_elements(fault, changed) for changed in _answers_to_nothing(found))
+    form = _form_of(found.subject, fault.place)
+    return any(
+        _returns_elements(fault, changed) and accepts(changed, form) for changed in _answers_to_nothing(found)
+    )
 
 
 def _answers_to_nothing(found: Answer) -> Sequence[Answer]:
@@ -402,10 +417,13 @@ def _counts_on_meta(fault: Fault, found: Answer) -> Iterator[int | None]:
 
     The CPU cannot be asked for calls of what trusts its callers: others may end the process.
     """
-    if not torch._C._dispatch_has_kernel_for_dispatch_key(str(found.overload.op.name()), "Meta"):
-        yield None
-        return
     for sample in _emptied(found.sample):
+        if found.overload.op._schema.name.endswith("_"):
+            yield 0  # the first tensor itself
+            continue
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(str(found.overload.op.name()), "Meta"):
+            yield None
+            continue
         meta = mapped(
             sample, lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta")
         )
@@ -425,7 +443,7 @@ def _emptied(sample: Sample) -> Iterator[Sample]:
     scopes = [tensors, [t for t in tensors if t.shape == tensors[0].shape], tensors[:1]]
     for scope, dimension in itertools.product(scopes, (0, 1, -1)):
         chosen = {id(t) for t in scope if t.dim() > max(dimension, 0)}
-        if chosen:
+        if id(tensors[0]) in chosen:
             yield mapped(sample, lambda t: t.narrow(dimension, 0, 0) if id(t) in chosen else t)  # noqa: B023
 
 
@@ -444,6 +462,8 @@ def _returns_elements(fault: Fault, found: Answer) -> bool:
 
 def _several(fault: Fault, found: Answer) -> bool:
     result = _written(fault, found) if fault.kind in OF_WRITES else _result(fault, found)
+    if result is not None and result.numel() == 1 and trusts_its_callers(found.subject):
+        return False
     return result is None or result.dim() > (1 if fault.kind == "result-strides" else 0)
 
 
@@ -519,6 +539,8 @@ def _changes_no_value(fault: Fault, subject: Subject) -> bool:
     name = subject.info.op._schema.arguments[fault.position].name
     if name in ("check_errors", "unsafe", "non_blocking"):
         return False  # they decide about errors and waits
+    if name == "hermitian" and fault.dtype is not None and not dtype_of(fault.dtype).is_complex:
+        return True  # torch.linalg.ldl_factor
     return name in NO_VALUES or f"{base_name(subject.name)}.{name}" in NO_VALUES
 
 
@@ -531,6 +553,20 @@ def _has_one_value(fault: Fault, subject: Subject) -> bool:
         for sample in others(found, name)
     ]
     return bool(tried) and all("not implemented" in str(one.error) for one in tried)
+
+
+def _is_taken_never(fault: Fault, subject: Subject) -> bool:
+    """Return whether the CPU says of an argument that no call has that it is not supported."""
+    known = _answers(subject, fault.dtype)
+    if any(_argument(fault, found) is not None for found in known):
+        return False
+    name = subject.info.op._schema.arguments[fault.position].name
+    given = torch.zeros(2, dtype=torch.int64)
+    tried = [
+        attempt(functools.partial(with_argument(found, name, given).call, found.overload.op))
+        for found in known
+    ]
+    return bool(tried) and all("not supported" in str(one.error) for one in tried)
 
 
 def _is_kept_by_the_cpu(fault: Fault, subject: Subject) -> bool:

@@ -546,7 +546,7 @@ BUILT: Mapping[str, Built] = {
     "linspace.out": Built("linspace", lambda m: [[0, 8, 9, _out(m, 9)], [-3, 5, 33, _out(m, 33)]]),
     "logspace.out": Built("logspace", lambda m: [[0, 3, 4, _out(m, 4)], [0, 6, 19, 2.0, _out(m, 19)]]),
     "arange.start_out": Built("arange", lambda m: [[2, 9, _out(m, 7)], [5, 60, 3, _out(m, 19)]]),
-    "range.out": Built("arange", lambda m: [[2, 8, _out(m, 7)]]),
+    "range.out": Built("arange", lambda m: [[3, 60, 3, _out(m, 20)], [2, 8, _out(m, 7)]]),
     "_linalg_eigh": Built("linalg.eigh", lambda m: [[m.matrix(4, 4)], [m.matrix(2, 3, 3), "L", False]]),
     "_linalg_svd": Built(
         "linalg.svd", lambda m: [[m.matrix(4, 4)], [m.values(2, 3, 5), True], [m.values(3, 5), False, False]]

@@ -97,6 +97,10 @@ def _bags(make: Maker) -> list[list[Any]]:
     return [[make.values(3, 9), indices, bags, sizes, none, 8000, False, 0, None]]
 
 
+def _one_bag(make: Maker) -> list[list[Any]]:
+    return [[make.values(1100, 3), torch.arange(1100), torch.tensor([0])]]
+
+
 def _weights_of_bags(make: Maker) -> list[list[Any]]:
     weight, indices = make.values(50, 3), torch.arange(_COUNT) % 50
     offsets, options = torch.arange(0, _COUNT, 4), (False, 0, False, make.values(_COUNT))
@@ -213,6 +217,7 @@ LARGE: Mapping[str, Built] = {
         f"{_INTERPOLATION}.nearest", lambda m: [[m.values(1, 1, 8, 8, 8), [41, 41, 41]]]
     ),
     "multilabel_margin_loss_backward": Built("nn.functional.multilabel_margin_loss", _margin_into),
+    "_embedding_bag": Built("nn.functional.embedding_bag", _one_bag),
     "_embedding_bag_dense_backward": _like_built("_embedding_bag_dense_backward", _bags),
     "_embedding_bag_per_sample_weights_backward": Built("nn.functional.embedding_bag", _weights_of_bags),
     "_cdist_backward": Built("cdist", _distances_into),

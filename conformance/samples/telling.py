@@ -180,6 +180,17 @@ def _drawn(make: Maker) -> list[list[Any]]:
     return [[make.values(4, 6), 0.25], [make.values(24), 0.75]]
 
 
+def _into_segments(make: Maker) -> list[list[Any]]:
+    """Segments of each row that offsets and lengths name, which differ between rows."""
+    data = make.positive(3, 6, 2)
+    offsets = torch.tensor([[0, 2, 3, 6], [0, 1, 5, 6], [0, 3, 4, 6]])
+    calls = []
+    for reduce, named in (("sum", {"offsets": offsets}), ("max", {"lengths": offsets.diff()})):
+        output = aten.segment_reduce(data, reduce, axis=1, **named)
+        calls.append([make.values(*output.shape, low=-2, high=2), output, data, reduce, {**named, "axis": 1}])
+    return calls
+
+
 #: The calls, by the overload's name.
 TELLING: Mapping[str, Built] = {
     "fractional_max_pool2d": Built("nn.functional.fractional_max_pool2d", _fractional(2)),
@@ -215,6 +226,7 @@ TELLING: Mapping[str, Built] = {
     "_ctc_loss_backward.Tensor": Built(
         "nn.functional.ctc_loss", functools.partial(_aligned_into, tensors=True)
     ),
+    "_segment_reduce_backward": Built("_segment_reduce.offsets", _into_segments),
     "_scaled_mm": Built("torch._scaled_mm", _scaled),
     "_scaled_mm_v2": Built("torch._scaled_mm_v2", _scaled_by_recipe),
 }

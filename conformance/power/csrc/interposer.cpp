@@ -117,6 +117,12 @@ void observe(Interposed* interposed, const Kernel& kernel, Stack* stack) {
         met.push_back(i);
       }
     }
+    // Without an option that asks for it, a call may not raise.
+    for (std::size_t i : next) {
+      if (interposed->observed[i].kind == Kind::kOptionIgnored) {
+        met.push_back(i);
+      }
+    }
     keep();
     throw;
   }

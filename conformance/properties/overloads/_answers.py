@@ -95,6 +95,10 @@ _TRUSTING = re.compile(
 )
 
 
+#: Overloads with built calls that only operators make, without those whose kernels look at their arguments.
+_OF_OPERATORS = re.compile(r"_(?!histogramdd|linalg_(svd|eigh)$|functional_assert)[^_]|.*(\.data|_jvp)$")
+
+
 #: Overloads that return values and the places at which they were found.
 _INDEXED = re.compile(
     r"(sort|topk|kthvalue|median|nanmedian|cummax|cummin|\w*max_pool\dd_with_indices|adaptive_max_pool\dd"
@@ -116,7 +120,7 @@ def trusts_its_callers(subject: Subject) -> bool:
     overload: Overload = find(subject.kind, subject.name).info
     if overload.pointwise:
         return False
-    if subject.name in built.BUILT and re.match(r"_(?!histogramdd)[^_]|.*(\.data|_jvp)$", subject.name):
+    if subject.name in built.BUILT and _OF_OPERATORS.match(subject.name):
         return True
     return overload.backward or _TRUSTING.match(subject.name) is not None
 

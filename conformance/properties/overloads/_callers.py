@@ -13,7 +13,8 @@ import torch
 
 from conformance.properties.operators._enlarged import ways
 from conformance.properties.overloads._changes import mapped
-from conformance.samples import calls
+from conformance.samples import built, calls
+from conformance.samples.empty import EMPTY
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample, SampleSet
 from conformance.subjects.databases import Subject
@@ -38,18 +39,19 @@ _UNSAFE = frozenset({"_pdist_backward", "_segment_reduce_backward", "lu_unpack"}
 #: Overloads that do the same with each row of the first dimension, whatever they trust.
 _BY_ROWS = re.compile(
     r"(adaptive_(max_pool[23]d|avg_pool3d)_backward|max_pool3d_with_indices_backward|_upsample_bicubic2d_aa"
-    r"|glu(_backward)?_jvp|_(standard_gamma|dirichlet)_grad|_masked_softmax|_fake_quantize_per_tensor\w*)$"
+    r"|glu(_backward)?_jvp|_(standard_gamma|dirichlet)_grad|_masked_softmax(_backward)?|_fake_quantize_per_tensor\w*)$"
 )
 
 
 def calls_of_callers(subject: Subject, dtype: str) -> SampleSet:
     """Return the calls of an overload that operators make for larger and for empty samples of theirs, after
-    those of more rows and of none if each row is treated alike.
+    those of nothing that are known, and those of more rows and of none if each row is treated alike.
     """
     return calls.kept(subject, ("callers", dtype), lambda: list(_made(subject, dtype)))
 
 
 def _made(subject: Subject, dtype: str) -> Iterator[Sample]:
+    yield from built.samples(subject.name, dtype, EMPTY)
     if _BY_ROWS.match(base_name(subject.name)):
         yield from _of_rows(calls.calls_of(subject, dtype))
     grown = False

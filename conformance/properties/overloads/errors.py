@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from conformance.properties.overloads._answers import (
     trusts_its_callers,
 )
 from conformance.properties.overloads._changes import arguments, with_argument, with_tensor
-from conformance.properties.overloads._forms import IN_PLACE, OUT, forms_of, with_outs
+from conformance.properties.overloads._forms import IN_PLACE, OUT, forms_of, has_both_kernels, with_outs
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
@@ -41,7 +42,7 @@ _FAR = 70
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result: the first one says it all."""
-    names = [] if trusts_its_callers(subject) or subject.info.random else declared_calls(target, subject)
+    names = [] if trusts_its_callers(subject) else declared_calls(target, subject)
     order = ("float32", "int64", "complex64", "bool")
     first = [name for name in order if name in names][:1] or list(names)[:1]
     return [name for name in first if name not in subject.info.idle.get("overload-errors", ())]
@@ -63,11 +64,16 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    for found in answers(target, subject, recorder, _LIMIT):
+    for found in answers(target, subject, recorder, _LIMIT, drawn=True):
         recorder.idle("the CPU takes every call of the overload with another size or dimension")
+        # With a kernel for its autograd, the other one is called in inference mode alone.
+        twice = has_both_kernels(target, found)
+        modes = (contextlib.nullcontext, torch.inference_mode) if twice else (contextlib.nullcontext,)
         for form in forms_of(target, found):
             for sample, out in _wrong(found, form):
-                refused(target, recorder, found, form, sample, out)
+                for mode in modes:
+                    with mode():
+                        refused(target, recorder, found, form, sample, out)
 
 
 def is_refused_ever(found: Answer, form: str) -> bool:

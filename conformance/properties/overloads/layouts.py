@@ -130,6 +130,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     tried = Tried()
     told: dict[str, Tried] = {}
+    deep = Tried()
     for found in answers(target, subject, recorder, _LIMIT):
         recorder.idle("no tensor of the calls can have another layout")
         if subject.name in UNSAFE_STRIDES:
@@ -140,6 +141,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         for values, telling in _telling(found):
             _in_every_layout(target, recorder, telling, told.setdefault(values, Tried()))
             _with_one_row_expanded(target, recorder, telling, told[values])
+            _in_four_dimensions(target, recorder, telling, deep)
         _in_four_dimensions(target, recorder, found, tried)
         _with_one_row_expanded(target, recorder, found, tried)
 
@@ -203,10 +205,15 @@ def _telling(found: Answer) -> Iterator[tuple[str, Answer]]:
         if not floating and not all(map(math.isfinite, values)):
             continue
 
-        def of_values(tensor: torch.Tensor, values: tuple[float, ...] = values) -> torch.Tensor:
+        # Each tensor begins with another value: of two that are alike, one says what both say.
+        begins = itertools.count()
+
+        def of_values(
+            tensor: torch.Tensor, values: tuple[float, ...] = values, begins: Iterator[int] = begins
+        ) -> torch.Tensor:
             if tensor.dtype != first.dtype:
                 return tensor
-            order = torch.arange(tensor.numel()) * 7 // 3 % len(values)
+            order = (torch.arange(tensor.numel()) * 7 // 3 + next(begins)) % len(values)
             return torch.tensor(values)[order].to(tensor.dtype).reshape(tensor.shape)
 
         changed = again(found, mapped(found.sample, of_values))
@@ -246,7 +253,9 @@ def rows_alike(found: Answer, place: int) -> Answer | None:
     if repeated is None:
         return None
     if counts and place > 0:
-        if trusts_its_callers(found.subject) and not _MAY_BE_ALIKE.match(found.subject.name):
+        segments = "segment_reduce" in found.subject.name and tensor.dim() > 1  # those of rows, all the same
+        may_be_alike = segments or _MAY_BE_ALIKE.match(found.subject.name) is not None
+        if trusts_its_callers(found.subject) and not may_be_alike:
             return None  # lengths and offsets that fit no longer
         named = _named(found)
         if named.get("include_last_offset") and named.get("offsets") is tensor:

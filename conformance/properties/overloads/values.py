@@ -45,7 +45,7 @@ _MOVING = frozenset(
 #: Overloads of integers that compute without reading places from their argument.
 _COUNTS = re.compile(
     r"(sum|nansum|cumsum|prod|cumprod|amax|amin|max|min|aminmax|argmax|argmin|argsort|cummax|cummin|any|all"
-    r"|trace|convolution|dot|vdot|mv|mm|bmm|addmm|addmv|addr|baddbmm|addbmm|linalg_cross|sort|topk|kthvalue|median|nanmedian"
+    r"|trace|_?convolution|dot|vdot|mv|mm|bmm|addmm|addmv|addr|baddbmm|addbmm|linalg_cross|sort|topk|kthvalue|median|nanmedian"
     r"|mode|isin|searchsorted|bucketize|equal|count_nonzero|unique\w*|_unique2?|\w*max_pool\dd_with_indices"
     r"|index_(add|reduce|put)|scatter\w*|put|masked_scatter|diff|hash_tensor|floor_divide)$"
 )

@@ -18,6 +18,7 @@ from conformance.properties.overloads import _answers, _forms, _memory
 from conformance.properties.registry import find, properties
 from conformance.samples import built
 from conformance.samples.calls import calls_of
+from conformance.samples.empty import EMPTY
 from conformance.samples.large import LARGE
 from conformance.samples.neutral import NEUTRAL
 from conformance.samples.operators import Sample
@@ -67,6 +68,33 @@ def test_a_kernel_that_inference_mode_alone_calls_is_seen(monkeypatch: pytest.Mo
     assert checked("overload-repeats", broken, "float32").verdict is Verdict.FAIL
     assert checked("overload-layouts", whole, "float32").verdict is Verdict.PASS
     assert checked("overload-repeats", whole, "float32").verdict is Verdict.PASS
+
+
+def test_an_error_that_is_missing_in_inference_mode_alone_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = databases.find("overload", "group_norm")
+
+    def op(x: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return whole.info.op(x, *args, **kwargs)
+        except RuntimeError:
+            if torch.is_inference_mode_enabled():
+                return x
+            raise
+
+    broken = Subject("overload", whole.name, dataclasses.replace(whole.info, op=op))
+    assert checked("overload-errors", broken, "float32").verdict is Verdict.PASS
+    monkeypatch.setattr(_forms, "_has_both", lambda device_type, name: True)
+    assert checked("overload-errors", broken, "float32").verdict is Verdict.FAIL
+    assert checked("overload-errors", whole, "float32").verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_empty_calls_are_taken_and_have_an_empty_tensor(name: str) -> None:
+    subject = databases.find("overload", name)
+    dtype = next(one for one in ("float32", *subject.info.dtypes) if one in subject.info.dtypes)
+    known = built.samples(name, dtype, EMPTY)
+    assert known and all(_answers.answer(subject, dtype, one) is not None for one in known)
+    assert all(any(t.numel() == 0 for t in one.tensors()) for one in known)
 
 
 def test_every_property_has_a_fault() -> None:

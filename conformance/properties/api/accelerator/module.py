@@ -173,6 +173,8 @@ def memory_by_the_module(lab: Lab) -> None:
     lab.holds("sums that were reset", _resets_sums(module, counts))
     getattr(module, "empty_cache", counts.empty_cache)()
     agree("with an empty cache")
+    getattr(module, "reset_peak_memory_stats", counts.reset_peak_memory_stats)()
+    agree("with the peaks of an empty cache")
     if hasattr(module, "memory_stats"):
         table = dict(module.memory_stats())
         kept = lab.integers(1 << 16)

@@ -53,3 +53,11 @@ def sizes_that_do_not_fit_are_an_index_error(overload: Overload) -> dict[str, An
 @plant("overload-errors", "linalg_inv_ex", "float32", Kind.ERROR_TYPE)
 def singular_matrices_are_not_checked(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, check_errors=False: overload.op(x)}
+
+
+@plant("overload-errors", "rrelu_with_noise", "float32", Kind.ERROR_TYPE)
+def noise_of_another_size_is_made_to_fit(overload: Overload) -> dict[str, Any]:
+    def op(x: Any, noise: Any, *args: Any, **kwargs: Any) -> Any:
+        return overload.op(x, noise if noise.shape == x.shape else x.clone(), *args, **kwargs)
+
+    return {"op": op}

@@ -75,3 +75,21 @@ def strides_of_what_training_does_not_read_are_ignored(overload: Overload) -> di
         return overload.op(grad, x, weight, dense(mean) if mean is not None else None, *rest)
 
     return {"op": op}
+
+
+@plant("overload-layouts", "logical_and", "float32", Kind.VALUE)
+def offsets_in_channels_last_are_ignored_of_what_is_true_or_false(overload: Overload) -> dict[str, Any]:
+    def op(x: Any, y: Any) -> Any:
+        last = x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
+        return overload.op(without_offset(x) if last else x, y)
+
+    return {"op": op}
+
+
+@plant("overload-layouts", "_segment_reduce_backward", "bfloat16", Kind.VALUE)
+def expanded_offsets_are_read_as_the_first(overload: Overload) -> dict[str, Any]:
+    def op(grad: Any, output: Any, data: Any, reduce: str, *, offsets: Any = None, **kwargs: Any) -> Any:
+        result = overload.op(grad, output, data, reduce, offsets=offsets, **kwargs)
+        return result + 1 if offsets is not None and 0 in offsets.stride() else result
+
+    return {"op": op}

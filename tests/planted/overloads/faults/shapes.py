@@ -119,3 +119,22 @@ def other_strides_in_four_dimensions(overload: Overload) -> dict[str, Any]:
 @plant("overload-shapes", "gather", "float32", Kind.VALUE)
 def wrong_in_six_dimensions(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, *args: overload.op(x, *args) + (1 if x.dim() == 6 else 0)}
+
+
+@plant("overload-shapes", "unfold_backward", "float32", Kind.VALUE)
+def windows_of_nothing_leave_ones(overload: Overload) -> dict[str, Any]:
+    def op(grad: Any, *args: Any) -> Any:
+        result = overload.op(grad, *args)
+        return result if grad.numel() else torch.ones_like(result)
+
+    return {"op": op}
+
+
+@plant("overload-shapes", "_embedding_bag", "float32", Kind.VALUE)
+def a_bag_ends_after_1024_rows(overload: Overload) -> dict[str, Any]:
+    def op(weight: Any, indices: Any, offsets: Any, *args: Any, **kwargs: Any) -> Any:
+        weight = weight.clone()
+        weight[1024:] = 0
+        return overload.op(weight, indices, offsets, *args, **kwargs)
+
+    return {"op": op}
