@@ -1,4 +1,4 @@
-"""Random programs for a minute; for an hour with CONFORMANCE_NIGHTLY=1. `python -m fuzz` searches by hand."""
+"""Random programs for half a minute; for an hour with CONFORMANCE_NIGHTLY=1. `python -m fuzz` searches by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .search import MODES, Failure, Runner, search, shrink
 
 NIGHTLY = os.environ.get("CONFORMANCE_NIGHTLY") == "1"
 #: Seconds of each mode.
-SECONDS = (3600 if NIGHTLY else 60) / len(MODES)
+SECONDS = (3600 if NIGHTLY else 30) / len(MODES)
 
 
 def _text(mode: str, failure: Failure) -> str:
