@@ -29,3 +29,16 @@ def test_what_only_hardware_has_is_refused_in_one_sentence() -> None:
     ):
         with pytest.raises(NotImplementedError, match=r"this device does not (have|do)"):
             call()
+
+
+def test_packages_of_other_wheels_hold_what_the_package_has() -> None:
+    import habana_dataloader
+    import habana_torch_dataloader
+    import intel_transformer_engine
+    import intel_transformer_engine.recipe
+    from habana_frameworks.torch.hpex.experimental import transformer_engine
+
+    assert habana_torch_dataloader.HabanaDataLoader is habana_dataloader.HabanaDataLoader
+    assert intel_transformer_engine.Linear is transformer_engine.Linear
+    assert intel_transformer_engine.recipe is transformer_engine.recipe
+    assert intel_transformer_engine.recipe.Format is transformer_engine.recipe.Format
