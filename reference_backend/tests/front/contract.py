@@ -1,0 +1,116 @@
+"""Names and schemas of the public contract: ``python contract.py FILE`` reads them from its document, and writes
+``contract_tables.txt`` and ``contract_operators.txt`` anew.
+
+A table below a heading that names a module is about that module; the first cell of a row holds names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+NAMES = Path(__file__).with_name("contract_tables.txt")
+OPERATORS = Path(__file__).with_name("contract_operators.txt")
+PACKAGE = "habana_frameworks.torch"
+#: Tables whose first cells are no names of modules: patches of torch, metrics, variables, headers of C++.
+OTHERS = re.compile(
+    r"torch\.|Tensor\.|nn\.|distributed(_c10d)?\.|[A-Z]+_|.*_$|hpu_custom_op"
+    r"|(graph_compilation|cpu_fallback|memory_defragmentation|recipe_cache|device_memory)$"
+)
+#: Words in cells that are parameters of what stands before them, or parts of a name that the cell goes on with.
+PARTS = frozenset({"mark_scales", "mark_non_scales", "dry_run", "export_for_training"})
+#: Modules to look in for the names of a heading, beside the one that it names.
+ALSO: Mapping[str, tuple[str, ...]] = {
+    "Device management": (f"{PACKAGE}.hpu",),
+    "Streams and events": (f"{PACKAGE}.hpu",),
+    "Lazy mode, eager pipeline, caches": (f"{PACKAGE}.core", f"{PACKAGE}.utils.internal"),
+    "HT.core": (f"{PACKAGE}.core.quantization",),
+    "HT.hpex": (f"{PACKAGE}.hpex",),
+    "HT.utils": (PACKAGE,),
+    "Profilers": (PACKAGE,),
+    "HT.distributed.hccl": (f"{PACKAGE}.distributed.hccl",),
+}
+
+
+def names(document: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the names in section 1, each with the modules of which one must have it."""
+    section = document[document.index("\n# 1. ") : document.index("\n# 2. ")]
+    modules: tuple[str, ...] = ()
+    for line in section.splitlines():
+        if line.startswith("#"):
+            modules = tuple(_modules(line))
+        elif line.startswith("|") and modules:
+            for name in _in_cell(line.split("|")[1].strip()):
+                yield modules, name
+
+
+def _modules(heading: str) -> Iterator[str]:
+    for name in re.findall(r"`(?:HT|torch)\.(\w+(?:\.\w+)*)`", heading):
+        if not name.startswith("__"):
+            yield f"{PACKAGE}.{name}" if name != "autoload" else "habana_frameworks.autoload"
+    for words, modules in ALSO.items():
+        if words in heading:
+            yield from modules
+
+
+def _in_cell(cell: str) -> Iterator[str]:
+    quoted = re.findall(r"`([^`]+)`", cell)
+    if not quoted:  # some tables write dotted names without quotes
+        quoted = re.findall(r"\b(?:[a-z_]+\.)+\w+", re.sub(r"\(.*?\)", "", cell))
+    for text in quoted:
+        found = re.match(r"(?:HT\.)?(\w+(?:\.\w+)*)", text)
+        if found is None or found.group(1) in PARTS or OTHERS.match(found.group(1)):
+            continue
+        yield found.group(1)
+
+
+def operators(document: str) -> Iterator[str]:
+    """Yield the schemas of sections 5.2 and 5.3, without those that are internal to the bridge."""
+    section = document[document.index("\n## 5.2 ") : document.index("\n#### View / layout")]
+    yield from re.findall(r"`(\w+::\w+(?:\.\w+)?\([^`]*)`", section)
+
+
+def holder(modules: tuple[str, ...], name: str) -> str | None:
+    """Return the first of the modules, and the package, that has a dotted name."""
+    return next((module for module in (*modules, PACKAGE) if has(module, name)), None)
+
+
+def has(module: str, name: str) -> bool:
+    """Return whether a module has a dotted name, of which some parts may be modules."""
+    words = name.split(".")
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError:
+        return False
+    for number, word in enumerate(words):
+        if hasattr(found, word):
+            found = getattr(found, word)
+            continue
+        try:
+            found = importlib.import_module(".".join([module, *words[: number + 1]]))
+        except ModuleNotFoundError:
+            return False
+    return True
+
+
+def main(document: str) -> int:
+    """Write the names and the schemas beside this file; 1 if the package lacks a name."""
+    lines, lacking = [], []
+    for modules, name in names(document):
+        module = holder(modules, name)
+        lines.append(f"{module} {name}")
+        if module is None:
+            lacking.append(name)
+    if lacking:
+        print("the package lacks:", " ".join(lacking), file=sys.stderr)
+        return 1
+    NAMES.write_text("".join(f"{line}\n" for line in dict.fromkeys(lines)))
+    OPERATORS.write_text("".join(f"{line}\n" for line in dict.fromkeys(operators(document))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).read_text()))
