@@ -1,5 +1,6 @@
-"""Names and schemas of the public contract: ``python contract.py FILE`` reads them from its document, and writes
-``contract_tables.txt`` and ``contract_operators.txt`` anew.
+"""Names and schemas of the public contract: ``python contract.py FILE`` reads them from its document.
+
+It writes ``contract_tables.txt`` and ``contract_operators.txt`` anew.
 
 A table below a heading that names a module is about that module; the first cell of a row holds names.
 """
@@ -20,7 +21,7 @@ OTHERS = re.compile(
     r"torch\.|Tensor\.|nn\.|distributed(_c10d)?\.|[A-Z]+_|.*_$|hpu_custom_op"
     r"|(graph_compilation|cpu_fallback|memory_defragmentation|recipe_cache|device_memory)$"
 )
-#: Words in cells that are parameters of what stands before them, or parts of a name that the cell goes on with.
+#: Words in cells that are parameters of what stands before them.
 PARTS = frozenset({"mark_scales", "mark_non_scales", "dry_run", "export_for_training"})
 #: Modules to look in for the names of a heading, beside the one that it names.
 ALSO: Mapping[str, tuple[str, ...]] = {

@@ -63,7 +63,7 @@ def _types(schema: torch._C.FunctionSchema) -> tuple[list[tuple[str, str]], list
 
 
 def _schemas() -> dict[str, list[torch._C.FunctionSchema]]:
-    """The schemas of the document by name: where lazy and eager libraries differ, there are two."""
+    """The schemas of the document by name: two if lazy and eager libraries differ."""
     found: dict[str, list[torch._C.FunctionSchema]] = {}
     for line in contract.OPERATORS.read_text().splitlines():
         schema = torch._C.parse_schema(line)

@@ -1,4 +1,7 @@
-"""Random programs for half a minute; for an hour with CONFORMANCE_NIGHTLY=1. `python -m fuzz` searches by hand."""
+"""Random programs for half a minute; for an hour with CONFORMANCE_NIGHTLY=1.
+
+`python -m fuzz` searches by hand.
+"""
 
 from __future__ import annotations
 
