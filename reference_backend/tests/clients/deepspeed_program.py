@@ -1,7 +1,7 @@
 """Program of each rank in the tests with DeepSpeed: small models, trained with ZeRO in several forms.
 
 `helpers.ranks` runs `train` on each rank. ``DEEPSPEED_CASES`` names the cases to train, one after the other,
-with blanks between them (``stage:model:dtype:overlap:steps``, such as ``3:mlp:fp32:overlap:200``), and
+with blanks between them (``stage:model:dtype:form:steps``, such as ``3:mlp:fp32:overlap:200``), and
 ``DEEPSPEED_OUTPUT`` a folder. Each rank writes ``rank<number>.json`` there, by case: the losses of its part
 of the batches, exactly (`float.hex`), and the seconds.
 """
@@ -23,27 +23,34 @@ BATCH = 16
 WORDS = 12
 WIDTH = 32
 CLASSES = 10
+#: Of learning.
+RATE = 1e-3
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
+#: Ways to train: with torch's Adam, and beside it communication that overlaps, states of the optimizer on the
+#: host, or layers that are computed again; with the Adam that DeepSpeed brings for the device.
+FORMS = ("plain", "overlap", "offload", "checkpointing", "own-adam")
+
+
 class Case(NamedTuple):
-    """One training; its text is ``stage:model:dtype:overlap:steps``, the fourth ``overlap`` or ``plain``."""
+    """One training; its text is ``stage:model:dtype:form:steps``, the fourth one of ``FORMS``."""
 
     stage: int
     model: str
     dtype: str
-    overlap: bool
+    form: str
     steps: int
 
     def __str__(self) -> str:
-        overlap = "overlap" if self.overlap else "plain"
-        return f"{self.stage}:{self.model}:{self.dtype}:{overlap}:{self.steps}"
+        return ":".join(map(str, self))
 
     @classmethod
     def read(cls, text: str) -> Case:
         """The case of a text."""
-        stage, model, dtype, overlap, steps = text.split(":")
-        return cls(int(stage), model, dtype, overlap == "overlap", int(steps))
+        stage, model, dtype, form, steps = text.split(":")
+        assert form in FORMS, text
+        return cls(int(stage), model, dtype, form, int(steps))
 
 
 class Transformer(nn.Module):
@@ -98,7 +105,7 @@ def configuration(case: Case) -> dict[str, Any]:
     """
     zero = {
         "stage": case.stage,
-        "overlap_comm": case.overlap,
+        "overlap_comm": case.form == "overlap",
         "contiguous_gradients": True,
         "reduce_scatter": True,
         "reduce_bucket_size": 20_000,
@@ -112,14 +119,50 @@ def configuration(case: Case) -> dict[str, Any]:
             "stage3_max_reuse_distance": 60_000,
             "sub_group_size": 30_000,
         }
-    return {
+    if case.form == "offload":
+        zero["offload_optimizer"] = {"device": "cpu"}
+        if case.stage == 3:
+            zero["offload_param"] = {"device": "cpu"}
+    whole: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": BATCH,
         "gradient_accumulation_steps": 1,
         "gradient_clipping": 1.0,
         "bf16": {"enabled": case.dtype == "bf16"},
         "zero_optimization": zero,
         "zero_allow_untested_optimizer": True,
+        # DeepSpeed's own optimizer for the host would be compiled first.
+        "zero_force_ds_cpu_optimizer": False,
     }
+    if case.form == "own-adam":
+        whole["optimizer"] = {"type": "Adam", "params": {"lr": RATE}}
+    return whole
+
+
+def recompute(model: nn.Module) -> None:
+    """Let DeepSpeed compute the layers of a transformer again in the backward pass."""
+    from deepspeed.runtime.activation_checkpointing import checkpointing
+
+    checkpointing.configure(None, partition_activations=False)
+    for layer in model.encoder.layers:
+        whole = layer.forward
+
+        def forward(words: torch.Tensor, whole: Any = whole, **_: Any) -> torch.Tensor:
+            # In training alone: the encoder also asks its layers in evaluation, with masks that are None.
+            return checkpointing.checkpoint(whole, words)
+
+        layer.forward = forward
+
+
+def infer(rank: int, size: int) -> None:
+    """Compare what DeepSpeed's inference engine computes with the model itself."""
+    import deepspeed
+
+    model = build("transformer").eval()
+    words = batches(0, 1)[0][0]
+    with torch.no_grad():
+        expected = model(words)
+        engine = deepspeed.init_inference(model.to("hpu"), dtype=torch.float32)
+        torch.testing.assert_close(engine(words.to("hpu")).cpu(), expected)
 
 
 def run(case: Case, rank: int) -> list[str]:
@@ -127,9 +170,11 @@ def run(case: Case, rank: int) -> list[str]:
     import deepspeed
 
     model = build(case.model)
-    # DeepSpeed's own Adam would be compiled first.
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=configuration(case))
+    optimizer = None if case.form == "own-adam" else torch.optim.Adam(model.parameters(), lr=RATE)
+    given = {} if optimizer is not None else {"model_parameters": model.parameters()}
+    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=configuration(case), **given)
+    if case.form == "checkpointing":
+        recompute(engine.module)
     losses = []
     for words, classes in batches(rank, case.steps):
         words = words.to(DTYPES[case.dtype]).to(engine.device, non_blocking=True)
