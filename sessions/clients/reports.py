@@ -14,6 +14,10 @@ from sessions.clients.programs import Client
 RANK = "-rank$LOCAL_RANK"
 
 
+#: The folders of an absolute path, not those of an address.
+FOLDERS = re.compile(r"(?<![\w:/])/(?:[\w.+-]+/)+")
+
+
 @dataclasses.dataclass
 class Outcome:
     """The tests of one run of a client."""
@@ -23,8 +27,9 @@ class Outcome:
     #: The releases of Python and torch that ran them.
     releases: str = ""
     passed: int = 0
-    expected: int = 0
-    skipped: int = 0
+    #: Tests that the client expects to fail, and tests that it skips here, by its reason.
+    expected: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    skipped: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     #: Failed tests by cause; the empty cause is that of a failure that no one expects.
     failed: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     #: Tests that failed beside others and passed in a process of their own; they count as passed.
@@ -110,19 +115,28 @@ def _add(outcome: Outcome, report: Path, alone: Set[str], failed_in_ranks: Mappi
         elif (skipped := case.find("skipped")) is None:
             outcome.passed += 1
         elif skipped.get("type") == "pytest.xfail":
-            outcome.expected += 1
+            outcome.expected.setdefault(_reason(skipped), []).append(test)
         else:
-            outcome.skipped += 1
+            outcome.skipped.setdefault(_reason(skipped), []).append(test)
+
+
+def _reason(skipped: ElementTree.Element) -> str:
+    """The first line of what a client says of a test that it leaves out, with files by their names alone."""
+    words = " ".join((skipped.get("message") or "").split("\n")[0].split())
+    return f'"{re.sub(FOLDERS, "", words)}"' if words else ""
+
+
+def _count(tests: Mapping[str, Sequence[str]]) -> int:
+    return sum(map(len, tests.values()))
 
 
 def sentence(outcome: Outcome) -> str:
     """Counts of an outcome in words."""
     if outcome.note:
         return outcome.note
-    failed = sum(map(len, outcome.failed.values()))
     return (
-        f"{outcome.passed} passed, {outcome.expected} fail as the client expects, {failed} failed, "
-        f"{outcome.skipped} not applicable"
+        f"{outcome.passed} passed, {_count(outcome.expected)} fail as the client expects, "
+        f"{_count(outcome.failed)} failed, {_count(outcome.skipped)} not applicable"
     )
 
 
@@ -140,8 +154,8 @@ def page(outcomes: list[Outcome]) -> Iterator[str]:
     yield "| client | version | Python, torch | run | passed | fail as expected | failed | not applicable |"
     yield "|---|---|---|---|---|---|---|---|"
     for one in outcomes:
-        failed = sum(map(len, one.failed.values()))
-        counts = (one.note, "", "", "") if one.note else (one.passed, one.expected, failed, one.skipped)
+        others = (_count(one.expected), _count(one.failed), _count(one.skipped))
+        counts = (one.note, "", "", "") if one.note else (one.passed, *others)
         words = (one.client.name, one.client.version, one.releases, one.run, *counts)
         yield f"| {' | '.join(map(str, words))} |"
     for one in outcomes:
@@ -154,14 +168,22 @@ def page(outcomes: list[Outcome]) -> Iterator[str]:
             yield "```text"
             yield from sorted(one.alone)
             yield "```"
-        if one.failed:
-            yield ""
-            yield f"## {one.client.name}, {one.run}: what failed"
-            yield ""
-            for cause, tests in sorted(one.failed.items(), key=lambda row: -len(row[1])):
-                yield f"{cause or '**Not explained**'}: {len(tests)}"
-                yield ""
-                yield "```text"
-                yield from sorted(tests)
-                yield "```"
-                yield ""
+        yield from _named(one, "what failed", one.failed, "**Not explained**")
+        yield from _named(one, "what the client expects to fail", one.expected, "no reason given")
+        yield from _named(one, "not applicable, as the client says", one.skipped, "no reason given")
+
+
+def _named(outcome: Outcome, title: str, tests: Mapping[str, Sequence[str]], without: str) -> Iterator[str]:
+    """Yield the lines that name tests by their reasons; ``without`` stands for a reason that is empty."""
+    if not tests:
+        return
+    yield ""
+    yield f"## {outcome.client.name}, {outcome.run}: {title}"
+    yield ""
+    for reason, names in sorted(tests.items(), key=lambda row: -len(row[1])):
+        yield f"{reason or without}: {len(names)}"
+        yield ""
+        yield "```text"
+        yield from sorted(names)
+        yield "```"
+        yield ""

@@ -15,7 +15,8 @@ REPORT = """<testsuites><testsuite>
 <testcase classname="a" name="traces"><failure message="there is no profiler">at once</failure></testcase>
 <testcase classname="a" name="breaks"><error message="x"/></testcase>
 <testcase classname="a" name="expected"><skipped type="pytest.xfail"/></testcase>
-<testcase classname="a" name="skipped"><skipped type="pytest.skip"/></testcase>
+<testcase classname="a" name="skipped"><skipped type="pytest.skip" message="/a/b/c.py wants
+more, see https://x.org/a/b"/></testcase>
 </testsuite></testsuites>"""
 CLIENT = programs.Client("program", "1.0", (), (), misses={"no profiler at once": "there is no profiler"})
 
@@ -24,11 +25,14 @@ def test_failures_have_their_cause_or_none(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text(REPORT)
     outcome = reports.read(CLIENT, "all", [report])
-    assert (outcome.passed, outcome.expected, outcome.skipped) == (1, 1, 1)
+    assert outcome.passed == 1 and outcome.expected == {"": ["a.expected"]}
+    assert list(outcome.skipped.values()) == [["a.skipped"]]
     assert outcome.failed == {"there is no profiler": ["a.traces"], "": ["a.breaks"]}
     text = "\n".join(reports.page([outcome, reports.Outcome(CLIENT, "all", note="source not to be had")]))
     assert "| program | 1.0 |  | all | 1 | 1 | 2 | 1 |" in text and "**Not explained**: 1" in text
     assert "source not to be had" in text and "there is no profiler: 1" in text
+    assert "what the client expects to fail\n\nno reason given: 1\n\n```text\na.expected\n" in text
+    assert '"c.py wants more, see https://x.org/a/b": 1' in text
 
 
 def test_a_runner_without_a_report_has_failed(tmp_path: Path) -> None:
