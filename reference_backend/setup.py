@@ -86,12 +86,10 @@ class Build(BuildExtension):
 # Two parallel compilers of this size fill a small machine; ninja would start two more than it has cores.
 os.environ.setdefault("MAX_JOBS", str(os.cpu_count() or 1))
 
-# ccache under the compiler's name; it knows a file again in another checkout with an environment of its own.
-for compilers in ("/usr/lib/ccache", "/usr/lib64/ccache"):
-    if Path(compilers).is_dir():
-        os.environ["PATH"] = os.pathsep.join([compilers, os.environ.get("PATH", "")])
-        os.environ.setdefault("CCACHE_BASEDIR", str(HERE.parent))
-        os.environ.setdefault("CCACHE_NOHASHDIR", "1")
+# Torch's builder compiles through ccache if there is one; so it knows a file again in another checkout, if that
+# has its environment at the same place.
+os.environ.setdefault("CCACHE_BASEDIR", str(HERE.parent))
+os.environ.setdefault("CCACHE_NOHASHDIR", "1")
 
 # A build of torch without Kineto has its headers, but nothing behind them.
 HEADERS = Path(torch.__file__).parent / "include"
