@@ -86,8 +86,8 @@ class Build(BuildExtension):
 # Two parallel compilers of this size fill a small machine; ninja would start two more than it has cores.
 os.environ.setdefault("MAX_JOBS", str(os.cpu_count() or 1))
 
-# Torch's builder compiles through ccache if there is one; so it knows a file again in another checkout, if that
-# has its environment at the same place.
+# Torch's builder compiles through ccache if there is one; so it knows a file again in another checkout, if
+# that has its environment at the same place.
 os.environ.setdefault("CCACHE_BASEDIR", str(HERE.parent))
 os.environ.setdefault("CCACHE_NOHASHDIR", "1")
 
