@@ -537,9 +537,10 @@ def _is_refused_ever(subject: Subject, place: str) -> bool:
 
 def _changes_no_value(fault: Fault, subject: Subject) -> bool:
     name = subject.info.op._schema.arguments[fault.position].name
-    if name in ("check_errors", "unsafe", "non_blocking"):
+    if name in ("check_errors", "unsafe", "non_blocking", "self_is_result"):
         return False  # they decide about errors and waits
-    if name == "hermitian" and fault.dtype is not None and not dtype_of(fault.dtype).is_complex:
+    real = fault.dtype is not None and not dtype_of(fault.dtype).is_complex
+    if name == "hermitian" and real and base_name(subject.name).startswith("linalg_ldl_"):
         return True  # torch.linalg.ldl_factor
     return name in NO_VALUES or f"{base_name(subject.name)}.{name}" in NO_VALUES
 
@@ -558,7 +559,7 @@ def _has_one_value(fault: Fault, subject: Subject) -> bool:
 def _is_taken_never(fault: Fault, subject: Subject) -> bool:
     """Return whether the CPU says of an argument that no call has that it is not supported."""
     known = _answers(subject, fault.dtype)
-    if any(_argument(fault, found) is not None for found in known):
+    if trusts_its_callers(subject) or any(_argument(fault, found) is not None for found in known):
         return False
     name = subject.info.op._schema.arguments[fault.position].name
     given = torch.zeros(2, dtype=torch.int64)
@@ -566,7 +567,7 @@ def _is_taken_never(fault: Fault, subject: Subject) -> bool:
         attempt(functools.partial(with_argument(found, name, given).call, found.overload.op))
         for found in known
     ]
-    return bool(tried) and all("not supported" in str(one.error) for one in tried)
+    return bool(tried) and all(name in str(one.error) and "not supported" in str(one.error) for one in tried)
 
 
 def _is_kept_by_the_cpu(fault: Fault, subject: Subject) -> bool:

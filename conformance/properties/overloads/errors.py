@@ -25,6 +25,7 @@ from conformance.properties.overloads._answers import (
 from conformance.properties.overloads._changes import arguments, with_argument, with_tensor
 from conformance.properties.overloads._forms import IN_PLACE, OUT, forms_of, has_both_kernels, with_outs
 from conformance.samples.copies import to_host
+from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
 from conformance.subjects.overloads import Overload
@@ -36,6 +37,8 @@ _TENSORS = 4
 _ERRORS = (IndexError, ValueError, TypeError, RuntimeError)
 #: Dtypes into which no result of a wider kind may be written (torch.can_cast).
 _NARROWER = (torch.int64, torch.bool)
+#: The CPU's kernel alone looks at their sizes: those of other devices would write beyond the smaller tensor.
+_UNCHECKED = frozenset({"rrelu_with_noise"})
 #: A dimension that no sample has.
 _FAR = 70
 
@@ -93,8 +96,9 @@ def _wrong(found: Answer, form: str) -> Iterator[tuple[Sample, torch.dtype | Non
         for dtype in _NARROWER:
             yield found.sample, dtype
         return
-    for sample in other_sizes(found):
-        yield sample, None
+    if base_name(found.subject.name) not in _UNCHECKED:
+        for sample in other_sizes(found):
+            yield sample, None
     if form == IN_PLACE and isinstance(found.sample.input, torch.Tensor):
         for dtype in _NARROWER:
             yield found.sample.replace(input=found.sample.input.detach().to(dtype)), None

@@ -50,7 +50,6 @@ NO_VALUES: Mapping[str, str] = {
     "max_pool3d_with_indices_backward.dilation": "nothing: the indices say where a gradient goes",
     "_segment_reduce_backward.axis": "nothing: lengths and offsets say it by their dimensions",
     "leaky_relu_backward.self_is_result": "whether a negative slope is refused",
-    "_scaled_mm.scale_result": "nothing that a document says",
     "equal.the order of arguments": "nothing",
 }
 

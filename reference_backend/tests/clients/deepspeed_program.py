@@ -138,8 +138,8 @@ def configuration(case: Case) -> dict[str, Any]:
     return whole
 
 
-def recompute(model: nn.Module) -> None:
-    """Let DeepSpeed compute the layers of a transformer again in the backward pass."""
+def recompute(model: nn.Module, calls: list[None]) -> None:
+    """Let DeepSpeed compute the layers of a transformer again in the backward pass; ``calls`` counts."""
     from deepspeed.runtime.activation_checkpointing import checkpointing
 
     checkpointing.configure(None, partition_activations=False)
@@ -148,7 +148,11 @@ def recompute(model: nn.Module) -> None:
 
         def forward(words: torch.Tensor, whole: Any = whole, **_: Any) -> torch.Tensor:
             # In training alone: the encoder also asks its layers in evaluation, with masks that are None.
-            return checkpointing.checkpoint(whole, words)
+            def counted(words: torch.Tensor) -> torch.Tensor:
+                calls.append(None)
+                return whole(words)
+
+            return checkpointing.checkpoint(counted, words)
 
         layer.forward = forward
 
@@ -173,8 +177,13 @@ def run(case: Case, rank: int) -> list[str]:
     optimizer = None if case.form == "own-adam" else torch.optim.Adam(model.parameters(), lr=RATE)
     given = {} if optimizer is not None else {"model_parameters": model.parameters()}
     engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=configuration(case), **given)
+    calls: list[None] = []
     if case.form == "checkpointing":
-        recompute(engine.module)
+        recompute(engine.module, calls)
+    if case.form == "own-adam":
+        from deepspeed.ops.adam import FusedAdam
+
+        assert isinstance(engine.basic_optimizer, FusedAdam), type(engine.basic_optimizer)
     losses = []
     for words, classes in batches(rank, case.steps):
         words = words.to(DTYPES[case.dtype]).to(engine.device, non_blocking=True)
@@ -184,6 +193,11 @@ def run(case: Case, rank: int) -> list[str]:
         engine.step()
         losses.append(loss.detach())
     read = [loss.item().hex() for loss in losses]
+    if case.form == "checkpointing":
+        assert len(calls) == 2 * 2 * case.steps, len(calls)  # two layers, forward and again in backward
+    if case.form == "offload":
+        states = (one for state in engine.basic_optimizer.state.values() for one in state.values())
+        assert {one.device.type for one in states if torch.is_tensor(one) and one.dim()} == {"cpu"}
     engine.destroy()
     return read
 

@@ -199,6 +199,11 @@ def test_real_matrices_are_hermitian_if_they_are_symmetric() -> None:
     kind = "option-ignored"
     assert reason("linalg_ldl_factor_ex", kind, position=1, dtype="float64") is not None
     assert reason("linalg_ldl_factor_ex", kind, position=1, dtype="complex128") is None
+    assert reason("linalg_pinv.atol_rtol_tensor", kind, position=3, dtype="float32") is None
+
+
+def test_an_option_that_decides_about_a_refusal_is_not_excused() -> None:
+    assert reason("leaky_relu_backward", "option-ignored", position=3) is None
 
 
 def test_an_out_that_gets_no_elements_cannot_be_written_wrongly() -> None:

@@ -55,9 +55,10 @@ def singular_matrices_are_not_checked(overload: Overload) -> dict[str, Any]:
     return {"op": lambda x, check_errors=False: overload.op(x)}
 
 
-@plant("overload-errors", "rrelu_with_noise", "float32", Kind.ERROR_TYPE)
-def noise_of_another_size_is_made_to_fit(overload: Overload) -> dict[str, Any]:
-    def op(x: Any, noise: Any, *args: Any, **kwargs: Any) -> Any:
-        return overload.op(x, noise if noise.shape == x.shape else x.clone(), *args, **kwargs)
+@plant("overload-errors", "binomial", "float32", Kind.ERROR_TYPE)
+def probabilities_of_another_size_are_made_to_fit(overload: Overload) -> dict[str, Any]:
+    def op(count: Any, probability: Any, *args: Any, **kwargs: Any) -> Any:
+        same = probability.shape == count.shape
+        return overload.op(count, probability if same else count / 1000, *args, **kwargs)
 
     return {"op": op}
