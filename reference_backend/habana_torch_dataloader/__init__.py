@@ -1,6 +1,6 @@
-"""The loaders of `habana_dataloader` under the name of the package that holds the threads of the hardware's.
+"""The loaders of `habana_dataloader`, under the name of the wheel that holds the hardware's threaded loader.
 
-Here torch's own loader reads, in its own processes, so that there is nothing else in it.
+Here torch's loader reads, in processes of its own, so the package adds nothing.
 """
 
 from __future__ import annotations

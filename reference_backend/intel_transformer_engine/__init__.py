@@ -6,28 +6,14 @@ Its modules are the same objects: `intel_transformer_engine.recipe.Format` is th
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 
-from habana_frameworks.torch.hpex.experimental.transformer_engine import (
-    FusedAttention,
-    Linear,
-    cpp_extensions,
-    distributed,
-    fp8,
-    fp8_autocast,
-    recipe,
-    utils,
-)
+from habana_frameworks.torch.hpex.experimental import transformer_engine
+from habana_frameworks.torch.hpex.experimental.transformer_engine import *  # noqa: F403
 
-__all__ = [
-    "FusedAttention",
-    "Linear",
-    "cpp_extensions",
-    "distributed",
-    "fp8",
-    "fp8_autocast",
-    "recipe",
-    "utils",
-]
+__all__ = transformer_engine.__all__
 
-for _module in (cpp_extensions, distributed, fp8, recipe, utils):
-    sys.modules[f"{__name__}.{_module.__name__.rpartition('.')[2]}"] = _module
+for _name in __all__:
+    _value = getattr(transformer_engine, _name)
+    if isinstance(_value, ModuleType):
+        sys.modules[f"{__name__}.{_name}"] = _value

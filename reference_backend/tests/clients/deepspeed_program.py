@@ -23,11 +23,9 @@ BATCH = 16
 WORDS = 12
 WIDTH = 32
 CLASSES = 10
-#: Of learning.
+#: Learning rate.
 RATE = 1e-3
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
-
-
 #: Ways to train: with torch's Adam, and beside it communication that overlaps, states of the optimizer on the
 #: host, or layers that are computed again; with the Adam that DeepSpeed brings for the device.
 FORMS = ("plain", "overlap", "offload", "checkpointing", "own-adam")
@@ -147,7 +145,7 @@ def recompute(model: nn.Module, calls: list[None]) -> None:
         whole = layer.forward
 
         def forward(words: torch.Tensor, whole: Any = whole, **_: Any) -> torch.Tensor:
-            # In training alone: the encoder also asks its layers in evaluation, with masks that are None.
+            # The encoder passes its layers masks as well, all of them None.
             def counted(words: torch.Tensor) -> torch.Tensor:
                 calls.append(None)
                 return whole(words)

@@ -84,9 +84,8 @@ def test_an_operator_of_the_contract_has_its_schema(
     assert known is not None, name
     own = torch._C._get_schema(f"{namespace}::{bare}", overload)
     if rest == "randperm_out_ds_ht.":
-        assert own.arguments[
-            -1
-        ].alias_info.is_write  # its result is that tensor, which the document leaves out
+        # It returns its last argument, which the document does not mark as written.
+        assert own.arguments[-1].alias_info.is_write
         return
     if namespace == "quantized_decomposed":
         return  # they are torch's, which has given an argument another name since
