@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import itertools
 import random
 import sys
@@ -19,6 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
+
+from conformance.processes.garbage import collector_off
 
 #: The oldest release whose private modules this file was read against, as (major, minor).
 OLDEST = (2, 6)
@@ -63,23 +64,12 @@ def _plain_arguments() -> Iterator[None]:
         sys.argv = saved
 
 
-@contextlib.contextmanager
-def _without_collections() -> Iterator[None]:
-    """Let the collector of garbage rest: it would go through a growing heap again and again, in vain."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
 @functools.lru_cache(maxsize=1)
 def op_db() -> Sequence[Any]:
     """Return all OpInfos of this release, in its own order."""
     _require_version()
-    with _without_collections(), _plain_arguments(), preserved_rng():
+    # The collector would go through the growing heap again and again, in vain.
+    with collector_off(), _plain_arguments(), preserved_rng():
         from torch.testing._internal.common_methods_invocations import op_db as infos
     _spare_absent_generators()
     without_guard_timing()

@@ -2,7 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import threading
+from collections.abc import Iterator
+
+_lock = threading.Lock()
+_resting = 0
+_was_on = False
+
+
+@contextlib.contextmanager
+def collector_off() -> Iterator[None]:
+    """Turn the collector off in the context.
+
+    The last of several threads to leave turns it on again, if it was on before the first entered.
+    """
+    global _resting, _was_on
+    with _lock:
+        if not _resting:
+            _was_on = gc.isenabled()
+            gc.disable()
+        _resting += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _resting -= 1
+            if not _resting and _was_on:
+                gc.enable()
 
 
 class Settling:

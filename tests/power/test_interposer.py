@@ -407,6 +407,21 @@ def test_an_error_is_swallowed_or_gets_another_type(plant: Any) -> None:
     assert not isinstance(caught.value, IndexError)
 
 
+def test_a_call_that_raises_anyway_is_no_effect(plant: Any) -> None:
+    ignored = fault("add.Tensor", "option-ignored", 2)
+
+    def sizes_do_not_fit() -> None:
+        with pytest.raises(RuntimeError, match="must match"):
+            aten.add.Tensor(ramp(2), ramp(3), alpha=3)
+
+    assert plant(ignored, sizes_do_not_fit)[1:] == (0, 0)
+    whole = ramp(2, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match="alpha"):
+        aten.add.Tensor(whole, whole, alpha=2.5)
+    result, *counts = plant(ignored, lambda: aten.add.Tensor(whole, whole, alpha=2.5))
+    assert result.tolist() == [2, 4] and counts == [1, 1]
+
+
 def test_a_frozen_generator_draws_the_same_numbers_again(plant: Any) -> None:
     def twice() -> bool:
         return torch.equal(aten.uniform_(torch.empty(8)), aten.uniform_(torch.empty(8)))

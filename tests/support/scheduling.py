@@ -5,6 +5,8 @@ long one at the end; add ``--no-loadscope-reorder``, without which xdist orders 
 
 Objects that outlive a file are frozen: captures of graphs and Dynamo call ``gc.collect()``, which would walk
 over everything that thousands of collected tests hold, seconds each time.
+
+A test that leaves the collector off fails, since each later test of its process would run without it.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """After the last test of a file, freeze what it has left: modules, tables, caches."""
+    """After a test, see that the collector is on; after the last of a file, freeze what it has left."""
+    if not gc.isenabled():
+        gc.enable()
+        pytest.fail(f"{item.nodeid} leaves the garbage collector off", pytrace=False)
     if nextitem is not None and nextitem.path != item.path:
         _freeze()
 

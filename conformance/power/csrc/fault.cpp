@@ -650,17 +650,21 @@ std::vector<at::Tensor> written_tensors(const Place& place, const Stack& argumen
 }
 
 bool run_with_other_arguments(
-    const Place& place, const Fault& fault, const Kernel& kernel, Stack* stack, bool sure) {
+    const Place& place, const Fault& fault, const Kernel& kernel, Stack* stack, int64_t* calls, bool sure) {
   const Stack right(stack->end() - static_cast<std::ptrdiff_t>(place.arguments), stack->end());
   Stack wrong = right;
   std::vector<at::Tensor> expected;
   const bool looks = !sure && !place.is_random;
   const bool needs_results = fault.kind == Kind::kLongSum;
-  Stack trial;
+  bool raises = false;
   if (looks || needs_results) {
-    trial = with_copies(place, right);
+    Stack trial = with_copies(place, right);
     const Stack arguments = trial;
-    kernel.call(&trial);
+    try {
+      kernel.call(&trial);
+    } catch (const c10::Error&) {
+      raises = true;
+    }
     expected = tensors_of(trial);
     for (const at::Tensor& tensor : written_tensors(place, arguments)) {
       expected.push_back(tensor);
@@ -673,8 +677,15 @@ bool run_with_other_arguments(
   }
   stack->resize(stack->size() - place.arguments);
   Stack results = wrong;
-  kernel.call(&results);
-  if (looks) {
+  try {
+    kernel.call(&results);
+  } catch (const c10::Error&) {
+    *calls -= raises ? 1 : 0;  // it raises anyway: nothing has changed
+    throw;
+  }
+  if (raises) {
+    sure = true;
+  } else if (looks) {
     std::vector<at::Tensor> found = tensors_of(results);
     for (const at::Tensor& tensor : written_tensors(place, wrong)) {
       found.push_back(tensor);
@@ -845,7 +856,7 @@ bool run_faulty(
       }
     }
     ++*calls;
-    return run_with_other_arguments(place, fault, kernel, stack, sure);
+    return run_with_other_arguments(place, fault, kernel, stack, calls, sure);
   }
   if (fault.kind == Kind::kErrorMissing || fault.kind == Kind::kErrorType) {
     const std::size_t below = stack->size() - place.arguments;

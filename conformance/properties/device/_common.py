@@ -14,6 +14,7 @@ from conformance.checking.invocation import Outcome, attempt_on, report_error
 from conformance.checking.recorder import Recorder
 from conformance.device.api import DeviceApi
 from conformance.model.vocabulary import ANY_DTYPE
+from conformance.processes.garbage import collector_off
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
@@ -62,13 +63,8 @@ def holds(recorder: Recorder, tensor: torch.Tensor, value: int, what: str) -> bo
 def uncollected() -> Iterator[None]:
     """Free the garbage of earlier work now, and let none be freed in the context: statistics would change."""
     gc.collect()
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
+    with collector_off():
         yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def slow(api: DeviceApi, recorder: Recorder, seconds: float = 0.05) -> None:

@@ -85,6 +85,14 @@ void bind_distributed(py::module& m) {
       },
       py::arg("backend"),
       "True if it is an hccl backend whose ranks reduce in memory that they share.");
+  m.def(
+      "set_host_waits",
+      [](bool meets, bool before, bool after) { distributed::set_host_waits({meets, before, after}); },
+      py::arg("meets"),
+      py::arg("before"),
+      py::arg("after"),
+      "What the host does in each collective beside issuing it: meet the other ranks in the store, wait for "
+      "what is before it, wait until it has run.");
   m.def("flight_record", &flight_record);
   m.def("failed_collectives", &distributed::failed_flights);
   m.def(

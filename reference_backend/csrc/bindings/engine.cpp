@@ -138,6 +138,7 @@ void bind_engine(py::module& m) {
         &memory::take_order_reports,
         "Missing waits between streams that HPU_REFERENCE_STREAM_ORDER=events has found; forgets them.");
   m.def("clear_learned", &engine::clear_learned);
+  m.def("set_keeps_learned", &engine::set_keeps_learned, py::arg("on"));
   m.def("executed_ops", [] {
     std::map<std::string, std::int64_t> result;
     for (const auto& [name, count] : engine::executed_operators()) {

@@ -6,6 +6,7 @@
 #include "bindings/bindings.h"
 #include "device/kineto.h"
 #include "dispatch/autocast.h"
+#include "dispatch/copies.h"
 #include "dispatch/fallback.h"
 #include "dispatch/kernel_table.h"
 #include "kernels/host_call.h"
@@ -111,6 +112,7 @@ PYBIND11_MODULE(_C, m) {
     runtime::acquire();
     memory::pool().set_limit(bytes);
   });
+  m.def("set_defragmentation", &memory::set_defragmentation, py::arg("on"));
   m.def("default_generator", [] {
     return py::reinterpret_steal<py::object>(THPGenerator_initDefaultGenerator(runtime::default_generator()));
   });
@@ -123,7 +125,10 @@ PYBIND11_MODULE(_C, m) {
   m.def("largest_e4m3", &kernels::largest_e4m3);
   m.def("set_wide_integers", &kernels::set_wide_integers);
   m.def("set_range_check", &kernels::set_range_check);
+  m.def("set_tanh_gelu", &kernels::set_tanh_gelu);
   m.def("set_sync_debug_mode", &runtime::set_sync_debug_mode);
+  m.def("set_most_streams", &runtime::set_most_streams, py::arg("most"));
+  m.def("set_copy_queue", &dispatch::set_copy_queue, py::arg("on"), py::arg("smallest"));
   m.def("get_sync_debug_mode", &runtime::is_sync_debug_mode);
   bindings::bind_engine(m);
   bindings::bind_graphs(m);

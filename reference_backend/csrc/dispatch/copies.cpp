@@ -1,4 +1,6 @@
-// Copies within the device and between it and the host, and reading one element into Python.
+// Copies within the device, and reading one element into Python.
+#include "dispatch/copies.h"
+
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_empty_affine_quantized.h>
 #include <ATen/ops/_empty_per_channel_affine_quantized.h>
@@ -6,6 +8,8 @@
 #include <ATen/ops/_to_copy_native.h>
 #include <ATen/ops/copy_ops.h>
 #include <torch/library.h>
+
+#include <atomic>
 
 #include "dispatch/boxed_kernel.h"
 #include "engine/call.h"
@@ -94,19 +98,23 @@ class CopyWork final : public runtime::Work {
 
 // Size from which on a copy is worth a queue; smaller ones on an idle stream are done sooner than queued.
 constexpr std::size_t kWorthQueue = std::size_t{1} << 20;
+std::atomic<bool> g_queues_to_device{true};
+std::atomic<std::size_t> g_worth_queue_to_device{kWorthQueue};
 
 bool enqueue_copy(at::Tensor& self, const at::Tensor& source) {
-  const at::Tensor& host = kernels::is_device_tensor(self) ? source : self;
-  const at::Tensor& device = kernels::is_device_tensor(self) ? self : source;
-  if (!is_pinned_cpu(host) || !is_dense_device(device) || !runtime::is_pipeline_enabled() ||
-      runtime::is_sync_debug_mode()) {
+  const bool to_device = kernels::is_device_tensor(self);
+  const at::Tensor& host = to_device ? source : self;
+  const at::Tensor& device = to_device ? self : source;
+  if ((to_device && !g_queues_to_device) || !is_pinned_cpu(host) || !is_dense_device(device) ||
+      !runtime::is_pipeline_enabled() || runtime::is_sync_debug_mode()) {
     return false;
   }
   runtime::flush_recorded();
   const c10::StreamId stream = runtime::current_stream_id();
   memory::Footprint footprint;
-  footprint.add(device.storage().unsafeGetStorageImpl(), /*written=*/kernels::is_device_tensor(self));
-  if (runtime::is_queue_idle(stream) && !runtime::is_queue_all() && device.nbytes() < kWorthQueue &&
+  footprint.add(device.storage().unsafeGetStorageImpl(), /*written=*/to_device);
+  const std::size_t worth = to_device ? g_worth_queue_to_device.load() : kWorthQueue;
+  if (runtime::is_queue_idle(stream) && !runtime::is_queue_all() && device.nbytes() < worth &&
       !footprint.has_conflicts(stream)) {
     return false;
   }
@@ -234,5 +242,10 @@ TORCH_LIBRARY_IMPL(aten, QuantizedHPU, m) {
 }
 
 }  // namespace
+
+void set_copy_queue(bool on, std::size_t smallest) {
+  g_queues_to_device = on;
+  g_worth_queue_to_device = smallest;
+}
 
 }  // namespace hpu_reference::dispatch

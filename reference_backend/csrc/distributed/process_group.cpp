@@ -5,12 +5,21 @@
 #include "distributed/work.h"
 #include "runtime/capture_scope.h"
 #include "runtime/queue.h"
+#include "runtime/stream.h"
 #include "torch_release.h"
 
 namespace hpu_reference::distributed {
 
 using c10d::OpType;
 using Milliseconds = std::chrono::milliseconds;
+
+namespace {
+HostWaits g_host_waits;
+}  // namespace
+
+void set_host_waits(HostWaits waits) {
+  g_host_waits = waits;
+}
 
 ProcessGroupHccl::ProcessGroupHccl(c10::intrusive_ptr<c10d::Backend> gloo,
                                    c10::intrusive_ptr<c10d::Store> store,
@@ -89,6 +98,15 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                         number,
                         getGroupDesc().empty() ? getGroupUid() : getGroupDesc(),
                         request.timeout};
+  // Not for messages: two ranks that each send before they receive would wait for one another.
+  const HostWaits waits = numbered ? g_host_waits : HostWaits{};
+  if (waits.before) {
+    runtime::synchronize_stream(runtime::current_stream_id());
+    channel.drain();
+  }
+  if (waits.meets) {
+    roll_call_->meet(collective);
+  }
   std::string name = "hccl " + collective.name;
   std::function<bool()> attempt;
   if (request.shared != nullptr && request.shared->is_small()) {
@@ -126,6 +144,9 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
   };
   auto transfer = channel.issue(std::move(name), request.used, request.outputs, std::move(run), attempt);
   set_transfer(flight, transfer);
+  if (waits.after) {
+    transfer->finish(Milliseconds(0));
+  }
   return c10::make_intrusive<HcclWork>(
       rank_, request.operation, number, std::move(transfer), std::move(request.outputs), blocking);
 }

@@ -25,6 +25,15 @@ namespace hpu_reference::distributed {
 // Name of the backend.
 constexpr const char* kName = "hccl";
 
+// What the host does in each collective beside issuing it.
+struct HostWaits {
+  bool meets = false;   // waits in the group's store until all ranks are there, before
+  bool before = false;  // waits for the stream and for the group's earlier collectives, before
+  bool after = false;   // waits until it has run
+};
+// Sets them for the process, before its first collective; a rank that meets the others needs all to do so.
+void set_host_waits(HostWaits waits);
+
 // The backend; c10d::Backend documents its methods.
 class ProcessGroupHccl final : public c10d::Backend {
  public:

@@ -98,6 +98,24 @@ std::string RollCall::key(const Collective& collective, int rank) const {
   return "hccl/" + std::to_string(collective.number) + "/" + std::to_string(rank);
 }
 
+void RollCall::meet(const Collective& collective) const {
+  const std::string place = "hccl/meeting/" + std::to_string(collective.number);
+  c10d::Store& store = board_->store();
+  if (store.add(place, 1) == size_) {
+    store.set(place + "/all", "");
+    // All have left the one before.
+    const std::string before = "hccl/meeting/" + std::to_string(collective.number - 1);
+    store.deleteKey(before);
+    store.deleteKey(before + "/all");
+    return;
+  }
+  try {
+    store.wait({place + "/all"}, collective.timeout);
+  } catch (const std::exception& error) {
+    TORCH_CHECK_WITH(DistBackendError, false, describe(collective, error.what()));
+  }
+}
+
 void RollCall::answer(const Collective& collective) const noexcept {
   try {
     board_->write_soon(key(collective, rank_), collective.name);

@@ -31,6 +31,8 @@ class RollCall {
 
   // Waits for gloo's work; answers the call if that takes long. Throws what the work throws.
   void wait(c10d::Work& work, const Collective& collective) const;
+  // Waits until all ranks have come to the collective. Throws if some have not within its timeout.
+  void meet(const Collective& collective) const;
   // How long a rank waits in the collective before it answers.
   std::chrono::milliseconds patience(const Collective& collective) const;
   // Answers: this rank is at the collective.

@@ -29,6 +29,7 @@ std::unordered_map<std::string_view, LearnedPtr>& table() {
 }
 std::atomic<std::uint64_t> g_next_id{1};
 std::atomic<std::uint64_t> g_removals{0};
+std::atomic<bool> g_keeps{true};
 
 // True for a number that every dtype of tensors accepts.
 bool is_liftable(double value) {
@@ -216,7 +217,7 @@ LearnedPtr add_learned(const std::string& key, Learned&& learned) {
   learned.id = g_next_id++;
   learned.key = key;
   auto entry = std::make_shared<const Learned>(std::move(learned));
-  if (entry->warns) {
+  if (entry->warns || !g_keeps) {
     return entry;
   }
   const std::lock_guard<std::mutex> lock(g_mutex);
@@ -227,6 +228,10 @@ LearnedPtr add_learned(const std::string& key, Learned&& learned) {
   table().erase(key);
   table().emplace(entry->key, entry);
   return entry;
+}
+
+void set_keeps_learned(bool on) {
+  g_keeps = on;
 }
 
 void forget_learned(std::uint64_t id) {

@@ -132,6 +132,8 @@ LearnedPtr find_learned(const std::string& key);
 LearnedPtr add_learned(const std::string& key, Learned&& learned);
 // Removes the entry with this id.
 void forget_learned(std::uint64_t id);
+// Turns the table on or off; off, each call is learned anew. On at start.
+void set_keeps_learned(bool on);
 // Number of times that entries were removed: what was found before may be gone.
 std::uint64_t learned_removals();
 // Number of entries.

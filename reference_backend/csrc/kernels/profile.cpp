@@ -24,6 +24,7 @@ std::string profile_name() {
 
 std::atomic<bool> g_wide_integers{false};
 std::atomic<bool> g_range_check{true};
+std::atomic<bool> g_tanh_gelu{true};
 
 template <class Element, class Function>
 void for_each_element(const at::Tensor& tensor, Function function) {
@@ -104,6 +105,14 @@ void set_wide_integers(bool on) {
 
 void set_range_check(bool on) {
   g_range_check = on;
+}
+
+void set_tanh_gelu(bool on) {
+  g_tanh_gelu = on;
+}
+
+bool forces_tanh() {
+  return g_tanh_gelu;
 }
 
 void check_dtype(at::ScalarType dtype) {

@@ -27,6 +27,9 @@ double largest_e4m3();
 void set_wide_integers(bool on);
 // Turns the check of values that the host hands over on or off (PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK).
 void set_range_check(bool on);
+// Turns gelu by tanh, whatever form a caller asks for, on or off (PT_HPU_FORCE_TANH_FOR_GELU); on at start.
+void set_tanh_gelu(bool on);
+bool forces_tanh();
 
 // Throws if the dtype is one that the hardware has not.
 void check_dtype(at::ScalarType dtype);

@@ -1,6 +1,7 @@
 #include "memory/block_pool.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +11,8 @@
 namespace hpu_reference::memory {
 
 namespace {
+
+std::atomic<bool> g_defragments{true};
 
 std::size_t round_up(std::size_t size) {
   return (size + BlockPool::kGranule - 1) / BlockPool::kGranule * BlockPool::kGranule;
@@ -22,6 +25,10 @@ void drop_host_storage(Block* block) {
 }
 
 }  // namespace
+
+void set_defragmentation(bool on) {
+  g_defragments = on;
+}
 
 BlockPool::BlockPool(Arena arena,
                      std::size_t limit,
@@ -123,7 +130,7 @@ Block* BlockPool::allocate(std::size_t size, StreamId stream, bool scratch, bool
   if (fits && !ordered) {
     block = take(size);
   }
-  if (fits && block == nullptr) {
+  if (fits && block == nullptr && g_defragments) {
     stats_.retries++;
     stats_.defragmentations++;
     release_all_ordered();

@@ -16,6 +16,7 @@ std::atomic<c10::StreamId> g_recorded_on{kDefaultStream};
 
 namespace {
 std::atomic<c10::StreamId> g_next_stream{1};
+std::atomic<c10::StreamId> g_most_streams{-1};
 std::atomic<bool> g_sync_debug{false};
 }  // namespace
 
@@ -31,7 +32,16 @@ c10::StreamId exchange_stream(c10::StreamId id) {
 }
 
 c10::StreamId new_stream() {
-  return g_next_stream++;
+  const c10::StreamId id = g_next_stream++;
+  const c10::StreamId most = g_most_streams;
+  if (most < 0) {
+    return id;
+  }
+  return most == 0 ? kDefaultStream : (id - 1) % most + 1;
+}
+
+void set_most_streams(c10::StreamId most) {
+  g_most_streams = most;
 }
 
 bool is_stream_idle(c10::StreamId id) {

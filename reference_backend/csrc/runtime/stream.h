@@ -34,6 +34,8 @@ inline c10::StreamId exchange_stream_quietly(c10::StreamId id) {
 
 // Makes a stream with an id of its own; those above the first 32 share queues with earlier ones.
 c10::StreamId new_stream();
+// Lets streams made from now on be one of so many, in turn; 0: all are the default stream, -1: no limit.
+void set_most_streams(c10::StreamId most);
 
 // True if all work issued so far on the stream has run, recorded work included. Takes no lock.
 bool is_stream_idle(c10::StreamId id);

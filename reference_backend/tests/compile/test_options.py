@@ -121,6 +121,24 @@ def test_frozen_parameters_are_constants(compiled) -> None:
         torch.testing.assert_close(program(x), before)
 
 
+def test_freezing_says_what_it_lacks(compiled, caplog) -> None:
+    layer = nn.Linear(4, 4).to("hpu").eval()
+    with torch.no_grad():
+        compiled(layer, use_graph_freezing=1)(torch.randn(2, 4, device="hpu"))
+    assert "set torch._inductor.config.freezing = True" in caplog.text
+
+
+@pytest.mark.parametrize("discard", [0, 1])
+def test_parameters_are_in_the_graph_with_inductors_freezing(compiled, discard) -> None:
+    layer = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)).to("hpu").eval()
+    x = torch.randn(2, 4, device="hpu")
+    with torch.no_grad(), torch._inductor.config.patch(freezing=True):
+        right = layer(x)
+        program = compiled(layer, use_graph_freezing=1, discard_frozen_params=discard)
+        for _ in range(2):
+            torch.testing.assert_close(program(x), right)
+
+
 def test_frozen_parameters_and_inputs_that_do_not_come_in_one_list(compiled) -> None:
     """The part of a graph behind a break takes frozen parameters and an activation."""
     layer = nn.Linear(4, 4).to("hpu").eval()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import time
@@ -75,7 +76,10 @@ def test_torch_reads_the_dumps(on_ranks: Any, tmp_path: Path, capsys: pytest.Cap
     on_ranks(dumps, FOLDER=str(tmp_path))
     out = tmp_path / "out" / "db.pickle"
     out.parent.mkdir()
-    fr_trace.main([str(tmp_path), "--prefix", "trace_", "-o", str(out)])
+    try:
+        fr_trace.main([str(tmp_path), "--prefix", "trace_", "-o", str(out)])
+    finally:
+        gc.enable()  # torch's reader turns it off
     _, database = pickle.loads(out.read_bytes())
     assert [(one.pass_check, one.missing_ranks) for one in database.collectives] == [(True, None)] * 4
 

@@ -195,3 +195,14 @@ def test_two_processes_that_write_and_trim_at_once(run_python, tmp_path, megabyt
     kept = list(folder.iterdir())
     assert len(kept) == 12 if megabytes == 1024 else 1 <= len(kept) <= 6
     assert not any(entry.name.startswith(".") for entry in kept)
+
+
+def test_the_old_form(tmp_path, monkeypatch):
+    monkeypatch.delenv(cache_config.VARIABLE, raising=False)
+    monkeypatch.setenv("PT_RECIPE_CACHE_PATH", str(tmp_path))
+    monkeypatch.setenv("PT_CACHE_FOLDER_DELETE", "1")
+    monkeypatch.setenv("PT_CACHE_FOLDER_SIZE_MB", "7")
+    with pytest.warns(FutureWarning, match=f"use PT_HPU_RECIPE_CACHE_CONFIG={tmp_path},true,7"):
+        assert cache_config.from_environment() == CacheConfig(tmp_path, True, 7)
+    monkeypatch.setenv(cache_config.VARIABLE, "/tmp/r,0,5")
+    assert cache_config.from_environment() == CacheConfig(Path("/tmp/r"), False, 5)

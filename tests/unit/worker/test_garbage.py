@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Iterator
 
 import pytest
 
-from conformance.processes.garbage import Settling
+from conformance.processes.garbage import Settling, collector_off
 
 
 @pytest.fixture(autouse=True)
@@ -52,3 +53,29 @@ def test_what_a_case_leaves_later_is_still_collected() -> None:
     Settling().settle()
     Node()
     assert gc.collect() >= 1
+
+
+def test_the_collector_is_on_again_after_threads_that_overlap() -> None:
+    entered = threading.Barrier(2)
+
+    def work() -> None:
+        with collector_off():
+            entered.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    with collector_off():
+        entered.wait()
+        thread.join()
+        assert not gc.isenabled(), "one of two is still inside"
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    gc.disable()
+    try:
+        with collector_off():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

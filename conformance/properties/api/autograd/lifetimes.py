@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -13,18 +11,7 @@ from torch.autograd.function import Function
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-
-
-@contextlib.contextmanager
-def _collected_by_hand() -> Iterator[None]:
-    """Leave garbage to calls of gc.collect, so that none goes unseen in between."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+from conformance.processes.garbage import collector_off
 
 
 class _Token:
@@ -42,7 +29,7 @@ class _Same(Function):
 
 
 @behaviour("autograd", sees=("value",))
-@_collected_by_hand()
+@collector_off()  # garbage is left to calls of gc.collect, so that none goes unseen
 def cycles_within_graphs(lab: Lab) -> None:
     """The garbage collector frees cycles that lead through a graph only once nothing holds the graph, and
     leaves a live graph whole.
@@ -119,7 +106,7 @@ def cycles_within_graphs(lab: Lab) -> None:
 
 
 @behaviour("autograd", sees=("value",))
-@_collected_by_hand()
+@collector_off()
 def graphs_of_changed_views_are_freed(lab: Lab) -> None:
     """A view that was changed in place keeps its base's graph as long as a result needs it, and no longer."""
     x = lab.put([[1.0, -2.0], [3.0, -4.0]], requires_grad=True)
@@ -170,7 +157,7 @@ def graphs_of_changed_views_are_freed(lab: Lab) -> None:
 
 
 @behaviour("autograd", sees=("value",))
-@_collected_by_hand()
+@collector_off()
 def metadata_of_nodes_is_freed(lab: Lab) -> None:
     """Metadata that is put into a node lives while the node does, also if anomaly detection links nodes to
     those that they come from.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 import weakref
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import nn
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
+from conformance.processes.garbage import collector_off
 from conformance.properties.api._nn import state, whole
 
 
@@ -331,12 +331,7 @@ def loading_children(lab: Lab) -> None:
     recurrent = whole(lab, nn.LSTM(2, 2))
     values = copy.deepcopy(recurrent).state_dict()
     kept = [weakref.ref(value) for value in values.values()]
-    on = gc.isenabled()
-    gc.disable()
-    try:
+    with collector_off():
         recurrent.load_state_dict(values)
         del values
         lab.holds("no entry is held by a cycle of references", lab.gone(*kept))
-    finally:
-        if on:
-            gc.enable()

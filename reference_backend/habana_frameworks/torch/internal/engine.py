@@ -12,6 +12,7 @@ missing waits; ``HPU_REFERENCE_POISON=1`` fills fresh and freed memory with 0xFF
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import os
 from types import ModuleType
 
@@ -42,8 +43,18 @@ def start(core: ModuleType, lazy_mode: int) -> None:
     core.set_queue_all(*_queue_all())
     profile.name()  # reports a bad one
     bridge_config.follow("PT_ENABLE_INT64_SUPPORT", core.set_wide_integers)
+    core.set_tanh_gelu(bool(read("PT_HPU_FORCE_TANH_FOR_GELU", "bool", True)))
+    core.set_copy_queue(
+        bool(read("PT_HPU_ENABLE_H2D_COPY_ASYNC_THREAD", "bool", True)),
+        int(read("PT_HPU_H2D_COPY_MIN_TENSOR_SIZE", "u32", 1 << 20)),
+    )
+    core.set_defragmentation(bool(read("PT_ENABLE_MEMORY_DEFRAGMENTATION", "bool", True)))
+    # Lazy mode records calls, whose results it must know.
+    core.set_keeps_learned(lazy_mode != 0 or bool(read("PT_HPU_ENABLE_EAGER_JIT_CACHE", "bool", True)))
     core.set_range_check(bool(read("PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK", "bool", True)))
     cache_config.from_environment()  # reports a bad value now, not when the first graph is hot
+    if read("PT_HPU_PRINT_BACKTRACE_ON_SIGNAL", "bool", False):
+        faulthandler.enable()
     if lazy_mode:
         _start_lazy(core, lazy_mode)
     # Before the interpreter ends: queued work may own Python objects.

@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from habana_frameworks.torch.internal.settings import bridge_config
+
 import torch
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 
-from . import config, graph_text, inductor, passes
+from . import config, graph_text, inductor, passes, summary
 from .context import OptimizerContext
 from .log import logger
 
@@ -72,6 +74,13 @@ class GraphCompiler:
             return self._compile("inference", graph, inputs, None)
         discard = bool(self._settings["discard_frozen_params"])
         graph, kept = inductor.freeze(self._dynamo_graph, graph, inputs, discard)
+        constants = len({node.target for node in graph.graph.nodes if node.op == "get_attr"})
+        _check_constants(constants)
+        if not constants and not inductor.inductor_config.freezing:
+            logger.warning(
+                "use_graph_freezing made no constants, since Dynamo hands parameters over as inputs: set "
+                "torch._inductor.config.freezing = True before the first call"
+            )
         run = self._compile("inference", graph, [inputs[i] for i in kept], None, frozen=True)
         return _with_inputs(run, kept)
 
@@ -104,8 +113,18 @@ class GraphCompiler:
         with config.patch(self._settings), inductor.virtual_fake_mode(self._fake_mode):
             passes.optimize_graph(context)
         _report_strides(context)
-        logger.debug("%s compiled in %.3f s", context.graph_name, time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        logger.debug("%s compiled in %.3f s", context.graph_name, seconds)
+        summary.write_if_requested(context, seconds)
         return context.executable
+
+
+def _check_constants(found: int) -> None:
+    wanted = bridge_config.value_of("PT_HPU_CHECK_NUM_CONSTS")
+    if wanted and found != wanted:
+        raise RuntimeError(
+            f"PT_HPU_CHECK_NUM_CONSTS is {wanted}, the frozen graph has {found} constants: set it to {found}"
+        )
 
 
 def _output(graph: GraphModule) -> Node:

@@ -23,7 +23,8 @@ decomposition_mode: str = env_choice("PT_HPU_COMPILE_DECOMPOSITION_MODE", "haban
 keep_input_mutations: bool = env_bool("PT_HPU_KEEP_INPUT_MUTATIONS", True)
 # Operators that cannot be part of a recipe run by themselves; off: they are an error.
 use_eager_fallback: bool = env_bool("PT_HPU_USE_EAGER_FALLBACK", True)
-# Treat parameters as constants in inference graphs.
+# Treat parameters as constants in inference graphs; needs torch._inductor.config.freezing, without which
+# Dynamo hands them over as inputs.
 use_graph_freezing: bool = env_bool("PT_HPU_COMPILE_GRAPH_FREEZE", False)
 # Free the parameters that freezing made constants.
 discard_frozen_params: bool = env_bool("PT_HPU_COMPILE_DISCARD_FROZEN_PARAMS", False)

@@ -113,7 +113,8 @@ class FusedRecipe:
         self._other_outputs = [i for i, value in enumerate(outputs) if not _is_device_tensor(value)]
         on_cpu = any(_is_cpu_tensor(value) for value in (*inputs, *outputs))
         self._plain = not on_cpu
-        self._program = static_code.program_of(code, inputs, writes) if self._plain else None
+        with _disable_current_modes():  # constants are real tensors
+            self._program = static_code.program_of(code, inputs, writes) if self._plain else None
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
         """Run the recipe on its inputs, a list, which is emptied."""
@@ -225,7 +226,8 @@ def _on_cpu(module: GraphModule) -> GraphModule:
             if _is_device_tensor(constant):
                 # Graphs are compiled under a fake mode, which lets no real tensor through.
                 with _disable_current_modes():
-                    setattr(result, node.target, constant.detach().cpu())
+                    delattr(result, node.target)  # a parameter that was frozen lets no tensor replace it
+                    result.register_buffer(node.target, constant.detach().cpu())
         node.args = map_aggregate(node.args, _host_device)
         node.kwargs = map_aggregate(node.kwargs, _host_device)
     _separate_alpha(result)

@@ -1,8 +1,14 @@
-"""Counts of operators by placement, for registered listeners."""
+"""Counts of operators by placement, for listeners and in files (``PT_COMPILATION_STATS_PATH``)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import os
+import warnings
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from habana_frameworks.torch.internal.settings import bridge_config
 
 import torch
 
@@ -46,8 +52,60 @@ class GraphSummary:
 listeners: list[list[GraphSummary]] = []
 
 
+def write_if_requested(ctx: OptimizerContext, seconds: float) -> Path | None:
+    """Write what was compiled as JSON into the folder ``PT_COMPILATION_STATS_PATH``, if that is set.
+
+    Args:
+        ctx: the compiled graph.
+        seconds: how long that took.
+
+    Returns:
+        The file, ``{name of the graph}_{process id}.json``. Without a folder None, and so if it cannot be
+        written, of which a warning speaks.
+    """
+    folder = str(bridge_config.value_of("PT_COMPILATION_STATS_PATH"))
+    if not folder:
+        return None
+    counts = _summary(ctx)
+    content = asdict(counts) | {
+        "seconds": seconds,
+        "training": ctx.is_training,
+        "dynamic": ctx.is_dynamic,
+        "recipes": _clusters(ctx),
+        "calls": len(ctx.partitions) - _clusters(ctx),
+    }
+    path = Path(folder) / f"{ctx.graph_name}_{os.getpid()}.json"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content, indent=2) + "\n")
+    except OSError as error:
+        warnings.warn(
+            f"{path} cannot be written ({error}): give PT_COMPILATION_STATS_PATH a folder that can be",
+            stacklevel=2,
+        )
+        return None
+    return path
+
+
 def record(ctx: OptimizerContext) -> None:
     """Summarise a graph, whose partitions are known, for all listeners."""
+    logger.info(
+        "%s has %d recipes and %d calls between them",
+        ctx.graph_name,
+        _clusters(ctx),
+        len(ctx.partitions) - _clusters(ctx),
+    )
+    if listeners:
+        summary = _summary(ctx)
+        for listener in listeners:
+            listener.append(summary)
+
+
+def _clusters(ctx: OptimizerContext) -> int:
+    return sum(partition.placement is Placement.CLUSTER for partition in ctx.partitions)
+
+
+def _summary(ctx: OptimizerContext) -> GraphSummary:
     summary = GraphSummary(ctx.graph_name, {}, {})
     for partition in ctx.partitions:
         for node in partition.nodes:
@@ -62,15 +120,7 @@ def record(ctx: OptimizerContext) -> None:
                 counts.graph_count += 1
             else:
                 counts.eager_count += 1
-    clusters = sum(partition.placement is Placement.CLUSTER for partition in ctx.partitions)
-    logger.info(
-        "%s has %d recipes and %d calls between them",
-        ctx.graph_name,
-        clusters,
-        len(ctx.partitions) - clusters,
-    )
-    for listener in listeners:
-        listener.append(summary)
+    return summary
 
 
 def _is_on_hpu(tensor: torch.Tensor) -> bool:

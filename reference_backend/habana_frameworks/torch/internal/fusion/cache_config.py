@@ -1,5 +1,8 @@
 """The disk cache of recipes, configured by PT_HPU_RECIPE_CACHE_CONFIG: ``path,delete,size_mb[,nfs]``.
 
+Its old form counts if that is not set: PT_RECIPE_CACHE_PATH, PT_CACHE_FOLDER_DELETE and
+PT_CACHE_FOLDER_SIZE_MB.
+
 The disk has the compiled code of recipes only; an interpreted recipe is built faster than it is read. With an
 empty path, the default, the cache is beside Inductor's own.
 """
@@ -9,10 +12,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+from habana_frameworks.torch.internal.settings.environment import read
+
 VARIABLE = "PT_HPU_RECIPE_CACHE_CONFIG"
+OLD_PATH = "PT_RECIPE_CACHE_PATH"
 _TRUTH = {"true": True, "1": True, "false": False, "0": False, "": False}
 
 
@@ -58,7 +65,17 @@ def parse(text: str) -> CacheConfig:
 
 def from_environment() -> CacheConfig:
     """Read the configuration of this process. Errors as in `parse`."""
-    return parse(os.environ.get(VARIABLE, ""))
+    text, path = os.environ.get(VARIABLE, ""), os.environ.get(OLD_PATH, "")
+    if text.strip() or not path:
+        return parse(text)
+    delete = bool(read("PT_CACHE_FOLDER_DELETE", "bool", False))
+    megabytes = int(read("PT_CACHE_FOLDER_SIZE_MB", "u32", 1024))
+    warnings.warn(
+        f"{OLD_PATH}={path!r} is the old form: use {VARIABLE}={path},{str(delete).lower()},{megabytes}",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return CacheConfig(Path(path), delete, megabytes)
 
 
 def empty(folder: Path) -> None:

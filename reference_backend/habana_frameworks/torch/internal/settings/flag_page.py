@@ -31,11 +31,17 @@ def page() -> Iterator[str]:
     yield ""
     yield "## Flags without an effect"
     yield ""
-    yield "| flag | kind | default | settable |"
-    yield "|---|---|---|---|"
+    yield (
+        "Those without a reason are about the inside of a graph compiler, driver or allocator that this "
+        "device does not have."
+    )
+    yield ""
+    yield "| flag | kind | default | settable | why |"
+    yield "|---|---|---|---|---|"
     for name, flag in sorted(FLAGS.items()):
         if name not in OBEYED:
-            yield f"| `{name}` | {flag.kind} | {flag.default!r} | {'yes' if flag.settable else 'no'} |"
+            settable = "yes" if flag.settable else "no"
+            yield f"| `{name}` | {flag.kind} | {flag.default!r} | {settable} | {flag.why} |"
 
 
 if __name__ == "__main__":

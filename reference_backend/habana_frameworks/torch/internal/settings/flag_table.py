@@ -21,12 +21,14 @@ class Flag(NamedTuple):
         default: value if the variable is unset.
         settable: `bridge_config` has a setter; the other flags are fixed once the process has read them.
         effect: the effect of the flag, in words; empty if it has none.
+        why: why it has none, if a program could otherwise see one.
     """
 
     kind: str
     default: Value
     settable: bool
     effect: str
+    why: str = ""
 
 
 OBEYED: dict[str, Flag] = {
@@ -104,6 +106,59 @@ OBEYED: dict[str, Flag] = {
     "PT_HPU_RECIPE_CACHE_CONFIG": Flag(
         "str", "", False, "recipe cache on disk: path, delete at start, size in MB"
     ),
+    "PT_HPU_FORCE_USE_DEFAULT_STREAM": Flag(
+        "bool", False, False, "streams that a program makes are the default stream"
+    ),
+    "PT_HPU_ENABLE_GENERIC_STREAM": Flag(
+        "bool", True, False, "false: streams that a program makes are one of 4 (2 on GAUDI), in turn"
+    ),
+    "PT_HPU_FORCE_TANH_FOR_GELU": Flag(
+        "bool", True, False, "with a profile of hardware: gelu is the one by tanh, whatever form is asked for"
+    ),
+    "PT_HPU_ENABLE_H2D_COPY_ASYNC_THREAD": Flag(
+        "bool", True, False, "false: copies from pinned memory to the device run on the host"
+    ),
+    "PT_HPU_H2D_COPY_MIN_TENSOR_SIZE": Flag(
+        "u32", 1048576, False, "bytes from which on such a copy leaves the host, even if the device is idle"
+    ),
+    "PT_ENABLE_MEMORY_DEFRAGMENTATION": Flag(
+        "bool", True, False, "false: free memory is not coalesced for an allocation that fits nowhere else"
+    ),
+    "PT_HPU_ENABLE_EAGER_JIT_CACHE": Flag(
+        "bool", True, False, "false: the engine learns each call anew, see utils.debug._get_jit_cache_size"
+    ),
+    "PT_HPU_DISABLE_ASYNC_COLLECTIVE": Flag(
+        "bool", False, False, "true: each collective has run when its call returns"
+    ),
+    "PT_HPU_EAGER_COLLECTIVE_PIPELINE_ENABLE": Flag(
+        "bool", True, False, "false: each collective has run when its call returns"
+    ),
+    "PT_HPU_USE_NW_STREAM_SYNC": Flag(
+        "bool",
+        False,
+        False,
+        "true: the host waits for the stream before each collective, and for the collective",
+    ),
+    "PT_HPU_USE_PT_STORE_SYNC": Flag(
+        "bool", False, False, "true: ranks meet in the group's store before each collective"
+    ),
+    "PT_RECIPE_CACHE_PATH": Flag("str", "", False, "old form of PT_HPU_RECIPE_CACHE_CONFIG: its path"),
+    "PT_CACHE_FOLDER_DELETE": Flag(
+        "bool", False, False, "old form of PT_HPU_RECIPE_CACHE_CONFIG: delete at start"
+    ),
+    "PT_CACHE_FOLDER_SIZE_MB": Flag("u32", 1024, False, "old form of PT_HPU_RECIPE_CACHE_CONFIG: size in MB"),
+    "PT_HPU_CHECK_NUM_CONSTS": Flag(
+        "u32", 0, False, "if not 0: number of constants that a frozen graph of hpu_backend must have"
+    ),
+    "PT_HPU_ENABLE_COMPILED_AUTOGRAD": Flag(
+        "bool", False, False, "torch.compile compiles backward passes as well, see torch's compiled autograd"
+    ),
+    "PT_COMPILATION_STATS_PATH": Flag(
+        "str", "", True, "folder for a JSON file of each graph that hpu_backend compiles"
+    ),
+    "PT_HPU_PRINT_BACKTRACE_ON_SIGNAL": Flag(
+        "bool", False, False, "a fatal signal prints the stacks of Python's threads"
+    ),
 }
 
 
@@ -111,8 +166,9 @@ def _without_effect() -> Iterator[tuple[str, Flag]]:
     text = Path(__file__).with_name("flags_without_effect.txt").read_text()
     for line in text.splitlines():
         if line and not line.startswith("#"):
-            name, kind, settable, *default = line.split(" ")
-            yield name, Flag(kind, parse(name, kind, " ".join(default)), settable == "settable", "")
+            flag, _, why = line.partition(" # ")
+            name, kind, settable, *default = flag.split(" ")
+            yield name, Flag(kind, parse(name, kind, " ".join(default)), settable == "settable", "", why)
 
 
 #: All flags, by name.

@@ -1,0 +1,118 @@
+"""Flags that make the host wait in collectives; by default it goes on."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+
+def late() -> tuple[bool, bool]:
+    """All-reduce with a last rank that comes late.
+
+    Returns:
+        Whether it had come, and whether the work had run, when the call returned.
+    """
+    import torch
+    import torch.distributed as dist
+
+    store = dist.distributed_c10d._get_default_store()
+    x = torch.ones(1 << 12, device="hpu")
+    torch.hpu.synchronize()
+    dist.barrier()
+    if dist.get_rank() == dist.get_world_size() - 1:
+        time.sleep(1.5)
+        store.set("came", "")
+    work = dist.all_reduce(x, async_op=True)
+    found = store.check(["came"]), work.is_completed()
+    work.wait()
+    assert x.sum().item() == x.numel() * dist.get_world_size()
+    dist.barrier()
+    return found
+
+
+def goes_on(rank, size):
+    came, done = late()
+    assert rank != 0 or (not came and not done)
+
+
+def waits_for_the_end(rank, size):
+    came, done = late()
+    assert came and done
+
+
+def meets(rank, size):
+    came, _ = late()
+    assert came
+
+
+@pytest.mark.parametrize(
+    ("function", "variables"),
+    [
+        (goes_on, {}),
+        (waits_for_the_end, {"PT_HPU_DISABLE_ASYNC_COLLECTIVE": "1"}),
+        (waits_for_the_end, {"PT_HPU_EAGER_COLLECTIVE_PIPELINE_ENABLE": "0"}),
+        (waits_for_the_end, {"PT_HPU_USE_NW_STREAM_SYNC": "1"}),
+        (meets, {"PT_HPU_USE_PT_STORE_SYNC": "1"}),
+    ],
+)
+def test_the_host_waits(on_ranks, function, variables) -> None:
+    on_ranks(function, 3, **variables)
+
+
+def everything(rank, size):
+    import torch
+    import torch.distributed as dist
+
+    parts = [torch.full((4,), float(rank), device="hpu") for _ in range(3)]
+    with dist._coalescing_manager(device=parts[0].device):
+        for part in parts:
+            dist.all_reduce(part)
+    other = 1 - rank
+    received = torch.zeros(2, device="hpu")
+    sends = [dist.isend(torch.full((2,), float(rank), device="hpu"), other)]  # both send first
+    dist.recv(received, other)
+    for work in sends:
+        work.wait()
+    assert received.tolist() == [float(other)] * 2
+    group = dist.new_group([0, 1])
+    for _ in range(5):
+        dist.all_reduce(received, group=group)
+        dist.barrier()
+    whole = torch.zeros(4 * size, device="hpu")
+    dist.all_gather_into_tensor(whole, parts[2])
+    assert whole.tolist() == [1.0] * 8
+
+
+def test_all_waits_together_stop_nothing(on_ranks) -> None:
+    on_ranks(everything, 2, PT_HPU_USE_PT_STORE_SYNC="1", PT_HPU_USE_NW_STREAM_SYNC="1")
+
+
+def one_is_missing(rank, size):
+    import datetime
+
+    import torch
+    import torch.distributed as dist
+
+    if rank == 0:
+        group = dist.new_group([0, 1], timeout=datetime.timedelta(seconds=3))
+        with pytest.raises(dist.DistBackendError, match="no sign of rank 1"):
+            dist.all_reduce(torch.ones(2, device="hpu"), group=group)
+    else:
+        dist.new_group([0, 1], timeout=datetime.timedelta(seconds=3))
+        time.sleep(6)
+
+
+def test_a_rank_that_does_not_come_is_named(on_ranks) -> None:
+    on_ranks(one_is_missing, 2, PT_HPU_USE_PT_STORE_SYNC="1", fails=(1,))
+
+
+def test_a_rank_without_peers_meets_no_one(output_of) -> None:
+    code = (
+        "import torch, habana_frameworks.torch, torch.distributed as dist\n"
+        "import habana_frameworks.torch.distributed.hccl\n"
+        "dist.init_process_group('hccl')\n"
+        "x = torch.ones(2, device='hpu'); dist.all_reduce(x); print(x.tolist())"
+    )
+    variables = {"PT_HPU_EMULATE_DISTRIBUTED": "1", "PT_HPU_USE_PT_STORE_SYNC": "1"}
+    assert output_of(code, **variables, RANK="0", WORLD_SIZE="2", timeout=60) == "[1.0, 1.0]"
