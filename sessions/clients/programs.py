@@ -44,6 +44,8 @@ class Client:
     asks_torch: bool = False
     #: Variables while requirements are built.
     build: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: The number of its own tests, of which the page names those that no run passes; 0 if it has none here.
+    tests: int = 0
     #: Patterns of "test: what failed" of tests that cannot pass, and why.
     misses: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -85,6 +87,18 @@ CLIENTS = (
                 _OF_LIGHTNING,
                 apart=True,
             ),
+            # Tests that the client skips on Gaudi 2, the device that is simulated by default.
+            Run(
+                "one device, Gaudi 3",
+                ("tests/test_pytorch/strategies/test_deepspeed.py", *_LIGHTNING,
+                 "-k", "test_lightning_model and -3]"),
+                {**_OF_LIGHTNING, "HPU_REFERENCE_DEVICE_NAME": "GAUDI3"},
+            ),
+            Run(
+                "one device, first Gaudi",
+                ("tests/test_pytorch/test_precision.py", *_LIGHTNING, "-k", "not_supported_on_gaudi"),
+                {**_OF_LIGHTNING, "HPU_REFERENCE_DEVICE_NAME": "GAUDI"},
+            ),
             Run(
                 "lists of autocast",
                 ("tests/test_pytorch/test_precision.py", *_LIGHTNING, "--runxfail",
@@ -95,6 +109,7 @@ CLIENTS = (
             _own("its examples, one and two ranks", "test_lightning_examples.py", **_OF_LIGHTNING),
             _own("programs of its guide", "test_lightning_guide.py", **_OF_LIGHTNING),
         ),
+        tests=392,
         sources=("deepspeed==0.14.4",),
         needs_data=True,
         # It takes texts of importlib.resources.path for paths, which they are up to 3.10. Of that Python, a

@@ -26,7 +26,7 @@ class Outcome:
     run: str
     #: The releases of Python and torch that ran them.
     releases: str = ""
-    passed: int = 0
+    passed: list[str] = dataclasses.field(default_factory=list)
     #: Tests that the client expects to fail, and tests that it skips here, by its reason.
     expected: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     skipped: dict[str, list[str]] = dataclasses.field(default_factory=dict)
@@ -103,7 +103,7 @@ def _add(outcome: Outcome, report: Path, alone: Set[str], failed_in_ranks: Mappi
         test = _name(case)
         failure = next((one for word in ("failure", "error") if (one := case.find(word)) is not None), None)
         if failure is not None and test in alone:
-            outcome.passed += 1
+            outcome.passed.append(test)
             outcome.alone.append(test)
         elif failure is not None or test in failed_in_ranks:
             said = failed_in_ranks.get(test, "")
@@ -113,7 +113,7 @@ def _add(outcome: Outcome, report: Path, alone: Set[str], failed_in_ranks: Mappi
             cause = next((why for what, why in client.misses.items() if re.search(what, words)), "")
             outcome.failed.setdefault(cause, []).append(test)
         elif (skipped := case.find("skipped")) is None:
-            outcome.passed += 1
+            outcome.passed.append(test)
         elif skipped.get("type") == "pytest.xfail":
             outcome.expected.setdefault(_reason(skipped), []).append(test)
         else:
@@ -135,7 +135,7 @@ def sentence(outcome: Outcome) -> str:
     if outcome.note:
         return outcome.note
     return (
-        f"{outcome.passed} passed, {_count(outcome.expected)} fail as the client expects, "
+        f"{len(outcome.passed)} passed, {_count(outcome.expected)} fail as the client expects, "
         f"{_count(outcome.failed)} failed, {_count(outcome.skipped)} not applicable"
     )
 
@@ -155,9 +155,11 @@ def page(outcomes: list[Outcome]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|"
     for one in outcomes:
         others = (_count(one.expected), _count(one.failed), _count(one.skipped))
-        counts = (one.note, "", "", "") if one.note else (one.passed, *others)
+        counts = (one.note, "", "", "") if one.note else (len(one.passed), *others)
         words = (one.client.name, one.client.version, one.releases, one.run, *counts)
         yield f"| {' | '.join(map(str, words))} |"
+    for client in dict.fromkeys(one.client.name for one in outcomes):
+        yield from _standing([one for one in outcomes if one.client.name == client])
     for one in outcomes:
         if one.alone:
             yield ""
@@ -171,6 +173,28 @@ def page(outcomes: list[Outcome]) -> Iterator[str]:
         yield from _named(one, "what failed", one.failed, "**Not explained**")
         yield from _named(one, "what the client expects to fail", one.expected, "no reason given")
         yield from _named(one, "not applicable, as the client says", one.skipped, "no reason given")
+
+
+def _standing(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Yield the lines that name the tests of a client's own which none of its runs has passed."""
+    client = outcomes[0].client
+    if not client.tests or any(one.note for one in outcomes):
+        return
+    theirs = {run.name for run in client.runs if not run.arguments[0].startswith("{backend}")}
+    held, seen = set[str](), set[str]()
+    for one in outcomes:
+        if one.run in theirs:
+            held.update(one.passed, *one.expected.values())
+            seen.update(*one.failed.values(), *one.skipped.values())
+    yield ""
+    yield (
+        f"Of the {client.tests} tests of {client.name} {len(held)} pass, or fail as it expects, in one of "
+        "its runs. The others:"
+    )
+    yield ""
+    yield "```text"
+    yield from sorted(seen - held)
+    yield "```"
 
 
 def _named(outcome: Outcome, title: str, tests: Mapping[str, Sequence[str]], without: str) -> Iterator[str]:

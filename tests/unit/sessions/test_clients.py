@@ -25,7 +25,7 @@ def test_failures_have_their_cause_or_none(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text(REPORT)
     outcome = reports.read(CLIENT, "all", [report])
-    assert outcome.passed == 1 and outcome.expected == {"": ["a.expected"]}
+    assert len(outcome.passed) == 1 and outcome.expected == {"": ["a.expected"]}
     assert list(outcome.skipped.values()) == [["a.skipped"]]
     assert outcome.failed == {"there is no profiler": ["a.traces"], "": ["a.breaks"]}
     text = "\n".join(reports.page([outcome, reports.Outcome(CLIENT, "all", note="source not to be had")]))
@@ -61,7 +61,7 @@ def test_what_passes_alone_counts_as_passed_and_is_named(tmp_path: Path) -> None
     report.write_text(REPORT)
     again.write_text(AGAIN)
     outcome = reports.read(CLIENT, "all", [report], [again, tmp_path / "none.xml"], "3.10, 2.6.0")
-    assert (outcome.passed, outcome.alone) == (2, ["a.breaks"])
+    assert (len(outcome.passed), outcome.alone) == (2, ["a.breaks"])
     assert outcome.failed == {"there is no profiler": ["a.traces"]}
     text = "\n".join(reports.page([outcome]))
     assert "| program | 1.0 | 3.10, 2.6.0 | all | 2 | 1 | 1 | 1 |" in text
@@ -73,7 +73,7 @@ def test_a_test_that_is_skipped_alone_has_not_passed(tmp_path: Path) -> None:
     report.write_text(REPORT)
     again.write_text(AGAIN.replace('"breaks"/>', '"breaks"><skipped type="pytest.skip"/></testcase>'))
     outcome = reports.read(CLIENT, "all", [report], [again])
-    assert (outcome.passed, outcome.alone) == (1, [])
+    assert (len(outcome.passed), outcome.alone) == (1, [])
 
 
 def test_an_interpreter_is_one_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_a_test_passes_if_every_rank_passes(tmp_path: Path) -> None:
     report = tmp_path / f"0-0{reports.RANK}.xml"
     report.write_text(AGAIN)
     (tmp_path / "0-0-rank1.xml").write_text(AGAIN)
-    assert reports.read(CLIENT, "all", [report]).passed == 1
+    assert len(reports.read(CLIENT, "all", [report]).passed) == 1
     (tmp_path / "0-0-rank1.xml").write_text(
         AGAIN.replace('"breaks"/>', '"breaks"><error message="x"/></testcase>')
     )
@@ -119,3 +119,22 @@ def test_a_test_that_fails_in_a_rank_alone_has_not_passed(tmp_path: Path) -> Non
     again.write_text(AGAIN)
     (tmp_path / "again-rank1.xml").write_text(REPORT)
     assert reports.read(CLIENT, "all", [report], [again]).alone == []
+
+
+def test_tests_that_no_run_passes_are_named() -> None:
+    runs = (
+        programs.Run("one", ("tests",)),
+        programs.Run("two", ("tests",)),
+        programs.Run("own", ("{backend}/t",)),
+    )
+    client = programs.Client("program", "1.0", (), runs, tests=5)
+    outcomes = [
+        reports.Outcome(client, "one", passed=["a"], expected={"": ["b"]}, skipped={"": ["c", "d"]}),
+        reports.Outcome(client, "two", passed=["c"], failed={"": ["e"]}),
+        reports.Outcome(client, "own", passed=["d"]),
+    ]
+    text = "\n".join(reports.page(outcomes))
+    assert "Of the 5 tests of program 3 pass, or fail as it expects, in one of its runs. The others:" in text
+    assert "The others:\n\n```text\nd\ne\n```" in text
+    outcomes[0].note = "source not to be had"
+    assert "Of the 5" not in "\n".join(reports.page(outcomes))
