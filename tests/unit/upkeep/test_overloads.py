@@ -4,11 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
+from conformance import torch_private
 from conformance.checking.property import Property
 from conformance.checking.recorder import CHECKED_NOTHING, Recorder
 from conformance.device import process_state
 from conformance.model.verdicts import CaseId, ResultId
+from conformance.plan import levels
 from conformance.properties.registry import find as property_named
 from conformance.properties.registry import properties
 from conformance.subjects.databases import find, subjects
@@ -62,3 +65,19 @@ def test_what_the_table_calls_idle_still_checks_nothing(entry: Property) -> None
     assert not busy, (
         "take their words out of the table, run, and fill it: python -m conformance.upkeep.overloads --idle"
     )
+
+
+def test_core_has_the_overloads_that_its_operators_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_kind: dict[str, set[str]] = {"operator": set(), "overload": set()}
+    for take in levels.load("core").takes:
+        if take.kind in of_kind and take.properties is None:
+            of_kind[take.kind] |= take.subjects or set()
+    wanted = [subject for subject in subjects("operator") if subject.name in of_kind["operator"]]
+    monkeypatch.setattr(overloads, "subjects", lambda kind: wanted)
+    for name in ("forward_dtypes", "backward_dtypes"):
+        able = getattr(torch_private, name)
+        monkeypatch.setattr(torch_private, name, lambda info, able=able: {torch.float32} & set(able(info)))
+    called = {name for *_, found in overloads.calls() for name, dtypes in found.items() if dtypes}
+    assert len(called) > 200
+    known = {subject.name for subject in subjects("overload")}
+    assert called & known <= of_kind["overload"]
