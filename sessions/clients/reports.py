@@ -186,15 +186,17 @@ def _standing(outcomes: Sequence[Outcome]) -> Iterator[str]:
         if one.run in theirs:
             held.update(one.passed, *one.expected.values())
             seen.update(*one.failed.values(), *one.skipped.values())
+    others = sorted(seen - held)
+    known = len(held) + len(others)
     yield ""
     yield (
         f"Of the {client.tests} tests of {client.name} {len(held)} pass, or fail as it expects, in one of "
-        "its runs. The others:"
+        f"its runs{'. The others:' if others else '.'}"
     )
-    yield ""
-    yield "```text"
-    yield from sorted(seen - held)
-    yield "```"
+    if others:
+        yield from ("", "```text", *others, "```")
+    if known != client.tests:
+        yield from ("", f"**Its runs report {known} tests.**")
 
 
 def _named(outcome: Outcome, title: str, tests: Mapping[str, Sequence[str]], without: str) -> Iterator[str]:

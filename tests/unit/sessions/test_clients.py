@@ -135,6 +135,8 @@ def test_tests_that_no_run_passes_are_named() -> None:
     ]
     text = "\n".join(reports.page(outcomes))
     assert "Of the 5 tests of program 3 pass, or fail as it expects, in one of its runs. The others:" in text
-    assert "The others:\n\n```text\nd\ne\n```" in text
+    assert "The others:\n\n```text\nd\ne\n```" in text and "**Its runs report" not in text
+    outcomes[1].failed.clear()
+    assert "**Its runs report 4 tests.**" in "\n".join(reports.page(outcomes))
     outcomes[0].note = "source not to be had"
     assert "Of the 5" not in "\n".join(reports.page(outcomes))
