@@ -98,7 +98,8 @@ CLIENTS = (
                 "one device, first Gaudi",
                 ("tests/test_pytorch/test_precision.py", *_LIGHTNING, "-k", "not_supported_on_gaudi"),
                 # Without neural_compressor, which refuses that device.
-                {**_OF_LIGHTNING, "HPU_REFERENCE_DEVICE_NAME": "GAUDI", "HPU_REFERENCE_SMI_VERSION": "1.16.0"},
+                {**_OF_LIGHTNING, "HPU_REFERENCE_DEVICE_NAME": "GAUDI",
+                 "HPU_REFERENCE_SMI_VERSION": "1.16.0"},
             ),
             Run(
                 "lists of autocast",

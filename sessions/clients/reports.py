@@ -121,8 +121,11 @@ def _add(outcome: Outcome, report: Path, alone: Set[str], failed_in_ranks: Mappi
 
 
 def _reason(skipped: ElementTree.Element) -> str:
-    """The first line of what a client says of a test that it leaves out, with files by their names alone."""
-    words = " ".join((skipped.get("message") or "").split("\n")[0].split())
+    """The first line of what a client says of a test that it leaves out, with files by their names alone.
+
+    In quotes, since its words are no names of this project.
+    """
+    words = " ".join((skipped.get("message") or "").split("\n")[0].split()).replace("`", "'")
     return f'"{re.sub(FOLDERS, "", words)}"' if words else ""
 
 

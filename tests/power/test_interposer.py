@@ -421,6 +421,12 @@ def test_a_call_that_raises_anyway_is_no_effect(plant: Any) -> None:
     result, *counts = plant(ignored, lambda: aten.add.Tensor(whole, whole, alpha=2.5))
     assert result.tolist() == [2, 4] and counts == [1, 1]
 
+    def no_range() -> None:
+        with pytest.raises(RuntimeError, match="from <= to"):
+            aten.uniform_(torch.empty(3), 3.0, 1.0)
+
+    assert plant(fault("uniform_", "option-ignored", 2), no_range)[1:] == (0, 0)
+
 
 def test_a_frozen_generator_draws_the_same_numbers_again(plant: Any) -> None:
     def twice() -> bool:

@@ -649,6 +649,21 @@ std::vector<at::Tensor> written_tensors(const Place& place, const Stack& argumen
   return found;
 }
 
+// True if a random kernel raises for the arguments as well; it draws nothing.
+bool raises_in_vain(const Place& place, const Kernel& kernel, const Stack& arguments) {
+  Stack trial = with_copies(place, arguments);
+  at::Generator generator = generator_of(arguments, tensors_of(arguments));
+  const at::Tensor state = state_of(generator);
+  try {
+    kernel.call(&trial);
+  } catch (const c10::Error&) {
+    return true;
+  }
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_state(state);
+  return false;
+}
+
 bool run_with_other_arguments(
     const Place& place, const Fault& fault, const Kernel& kernel, Stack* stack, int64_t* calls, bool sure) {
   const Stack right(stack->end() - static_cast<std::ptrdiff_t>(place.arguments), stack->end());
@@ -680,7 +695,8 @@ bool run_with_other_arguments(
   try {
     kernel.call(&results);
   } catch (const c10::Error&) {
-    *calls -= raises ? 1 : 0;  // it raises anyway: nothing has changed
+    // What raises anyway has not changed.
+    *calls -= raises || (place.is_random && !sure && raises_in_vain(place, kernel, right)) ? 1 : 0;
     throw;
   }
   if (raises) {

@@ -66,17 +66,19 @@ void bind_distributed(py::module& m) {
          const c10::intrusive_ptr<c10d::Store>& store,
          int rank,
          int size,
-         std::chrono::milliseconds timeout) -> Backend {
+         std::chrono::milliseconds timeout,
+         bool meets) -> Backend {
         const py::gil_scoped_release unlocked;  // it waits for the other ranks
-        return c10::make_intrusive<distributed::ProcessGroupHccl>(gloo, store, rank, size, timeout);
+        return c10::make_intrusive<distributed::ProcessGroupHccl>(gloo, store, rank, size, timeout, meets);
       },
       py::arg("gloo"),
       py::arg("store"),
       py::arg("rank"),
       py::arg("size"),
       py::arg("timeout"),
+      py::arg("meets") = false,
       "A backend for hpu tensors, carried by a gloo backend over the same ranks; the timeout is that of "
-      "gloo.");
+      "gloo. With `meets` the ranks meet in the store before each collective.");
   m.def(
       "shares_memory",
       [](const Backend& backend) {
@@ -85,14 +87,7 @@ void bind_distributed(py::module& m) {
       },
       py::arg("backend"),
       "True if it is an hccl backend whose ranks reduce in memory that they share.");
-  m.def(
-      "set_host_waits",
-      [](bool meets, bool before, bool after) { distributed::set_host_waits({meets, before, after}); },
-      py::arg("meets"),
-      py::arg("before"),
-      py::arg("after"),
-      "What the host does in each collective beside issuing it: meet the other ranks in the store, wait for "
-      "what is before it, wait until it has run.");
+  m.def("set_blocking_collectives", &distributed::set_blocking_collectives, py::arg("on"));
   m.def("flight_record", &flight_record);
   m.def("failed_collectives", &distributed::failed_flights);
   m.def(

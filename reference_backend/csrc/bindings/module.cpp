@@ -128,7 +128,12 @@ PYBIND11_MODULE(_C, m) {
   m.def("set_tanh_gelu", &kernels::set_tanh_gelu);
   m.def("set_sync_debug_mode", &runtime::set_sync_debug_mode);
   m.def("set_most_streams", &runtime::set_most_streams, py::arg("most"));
-  m.def("set_copy_queue", &dispatch::set_copy_queue, py::arg("on"), py::arg("smallest"));
+  m.def("new_stream_apart", &runtime::new_stream_apart);
+  m.def("set_copy_queue",
+        &dispatch::set_copy_queue,
+        py::arg("to_device"),
+        py::arg("to_host"),
+        py::arg("smallest"));
   m.def("get_sync_debug_mode", &runtime::is_sync_debug_mode);
   bindings::bind_engine(m);
   bindings::bind_graphs(m);

@@ -99,14 +99,15 @@ class CopyWork final : public runtime::Work {
 // Size from which on a copy is worth a queue; smaller ones on an idle stream are done sooner than queued.
 constexpr std::size_t kWorthQueue = std::size_t{1} << 20;
 std::atomic<bool> g_queues_to_device{true};
+std::atomic<bool> g_queues_to_host{true};
 std::atomic<std::size_t> g_worth_queue_to_device{kWorthQueue};
 
 bool enqueue_copy(at::Tensor& self, const at::Tensor& source) {
   const bool to_device = kernels::is_device_tensor(self);
   const at::Tensor& host = to_device ? source : self;
   const at::Tensor& device = to_device ? self : source;
-  if ((to_device && !g_queues_to_device) || !is_pinned_cpu(host) || !is_dense_device(device) ||
-      !runtime::is_pipeline_enabled() || runtime::is_sync_debug_mode()) {
+  if (!(to_device ? g_queues_to_device : g_queues_to_host) || !is_pinned_cpu(host) ||
+      !is_dense_device(device) || !runtime::is_pipeline_enabled() || runtime::is_sync_debug_mode()) {
     return false;
   }
   runtime::flush_recorded();
@@ -243,8 +244,9 @@ TORCH_LIBRARY_IMPL(aten, QuantizedHPU, m) {
 
 }  // namespace
 
-void set_copy_queue(bool on, std::size_t smallest) {
-  g_queues_to_device = on;
+void set_copy_queue(bool to_device, bool to_host, std::size_t smallest) {
+  g_queues_to_device = to_device;
+  g_queues_to_host = to_host;
   g_worth_queue_to_device = smallest;
 }
 

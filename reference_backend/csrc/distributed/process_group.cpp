@@ -1,11 +1,12 @@
 #include "distributed/process_group.h"
 
+#include <atomic>
+
 #include "distributed/flight_recorder.h"
 #include "distributed/transport.h"
 #include "distributed/work.h"
 #include "runtime/capture_scope.h"
 #include "runtime/queue.h"
-#include "runtime/stream.h"
 #include "torch_release.h"
 
 namespace hpu_reference::distributed {
@@ -14,23 +15,25 @@ using c10d::OpType;
 using Milliseconds = std::chrono::milliseconds;
 
 namespace {
-HostWaits g_host_waits;
+std::atomic<bool> g_blocking_collectives{false};
 }  // namespace
 
-void set_host_waits(HostWaits waits) {
-  g_host_waits = waits;
+void set_blocking_collectives(bool on) {
+  g_blocking_collectives = on;
 }
 
 ProcessGroupHccl::ProcessGroupHccl(c10::intrusive_ptr<c10d::Backend> gloo,
                                    c10::intrusive_ptr<c10d::Store> store,
                                    int rank,
                                    int size,
-                                   Milliseconds timeout)
+                                   Milliseconds timeout,
+                                   bool meets)
     : Backend(rank, size),
       gloo_(std::move(gloo)),
       roll_call_(std::make_shared<RollCall>(store, rank, size)),
       shared_(SharedGroup::meet(*store, rank, size)),
-      timeout_(timeout) {
+      timeout_(timeout),
+      meets_(meets) {
 }
 
 // Transfers that are still running have references to gloo and to the shared memory, and end on the channel's
@@ -80,10 +83,15 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
               "collective nonSFG is not supported during hpu graph capturing: ",
               c10d::opTypeToString(request.operation),
               " of hccl; end the capture before it and begin another one behind it");
+  // Not for messages: two ranks that each send before they receive would wait for one another.
+  const bool meets = meets_ && numbered && !request.message;
+  const bool waits = meets || (g_blocking_collectives && numbered && !request.message);
   std::uint64_t number = 0;
+  std::uint64_t meeting = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     number = numbered ? ++sequence_ : sequence_;
+    meeting = meets ? ++meetings_ : 0;
   }
   const std::optional<std::uint64_t> flight = record_flight({c10d::opTypeToString(request.operation),
                                                              getGroupUid(),
@@ -98,18 +106,9 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                         number,
                         getGroupDesc().empty() ? getGroupUid() : getGroupDesc(),
                         request.timeout};
-  // Not for messages: two ranks that each send before they receive would wait for one another.
-  const HostWaits waits = numbered ? g_host_waits : HostWaits{};
-  if (waits.before) {
-    runtime::synchronize_stream(runtime::current_stream_id());
-    channel.drain();
-  }
-  if (waits.meets) {
-    roll_call_->meet(collective);
-  }
   std::string name = "hccl " + collective.name;
   std::function<bool()> attempt;
-  if (request.shared != nullptr && request.shared->is_small()) {
+  if (request.shared != nullptr && request.shared->is_small() && !meets) {
     attempt = [shared = request.shared] { return shared->attempt(); };
   }
   // It may outlive the group, but not gloo.
@@ -118,8 +117,12 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
               shared = std::move(request.shared),
               start = std::move(request.start),
               collective = std::move(collective),
-              numbered] {
+              numbered,
+              meeting] {
     try {
+      if (meeting != 0) {
+        roll_call->meet(collective, meeting);
+      }
       if (shared != nullptr &&
           shared->finish(roll_call->patience(collective), [&] { roll_call->answer(collective); })) {
         return;
@@ -144,7 +147,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
   };
   auto transfer = channel.issue(std::move(name), request.used, request.outputs, std::move(run), attempt);
   set_transfer(flight, transfer);
-  if (waits.after) {
+  if (waits) {
     transfer->finish(Milliseconds(0));
   }
   return c10::make_intrusive<HcclWork>(
@@ -168,6 +171,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::submit(Request&& request) {
   batch_->used.insert(batch_->used.end(), request.used.begin(), request.used.end());
   batch_->outputs.insert(batch_->outputs.end(), request.outputs.begin(), request.outputs.end());
   batch_->timeout = std::max(batch_->timeout, request.timeout);
+  batch_->message = batch_->message && request.message;
   // No caller waits for a part of the batch; its end waits for the whole.
   return c10::make_intrusive<c10d::Work>(rank_, request.operation);
 }
@@ -182,6 +186,7 @@ void ProcessGroupHccl::startCoalescing() {
   TORCH_CHECK(!batch_.has_value(), "hccl: a batch of collectives is open already: end it first");
   batch_ = Request{
       OpType::COALESCED, {}, {}, Milliseconds(0), [](c10d::Backend&) { return std::vector<WorkPtr>(); }};
+  batch_->message = true;
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::endCoalescing() {
@@ -534,6 +539,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::send(Tensors& tensors, int destinati
                   [hosts = hosts_of(tensors), destination, tag](c10d::Backend& gloo) mutable {
                     return std::vector<WorkPtr>{gloo.send(hosts, destination, tag)};
                   }};
+  request.message = true;
   return is_batching() ? submit(std::move(request))
                        : point_to_point(std::move(request), destination, /*sends=*/true);
 }
@@ -548,6 +554,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::recv(Tensors& tensors, int source, i
                   [hosts = hosts_of(tensors), source, tag](c10d::Backend& gloo) mutable {
                     return std::vector<WorkPtr>{gloo.recv(hosts, source, tag)};
                   }};
+  request.message = true;
   return is_batching() ? submit(std::move(request))
                        : point_to_point(std::move(request), source, /*sends=*/false);
 }

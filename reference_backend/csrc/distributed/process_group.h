@@ -25,14 +25,8 @@ namespace hpu_reference::distributed {
 // Name of the backend.
 constexpr const char* kName = "hccl";
 
-// What the host does in each collective beside issuing it.
-struct HostWaits {
-  bool meets = false;   // waits in the group's store until all ranks are there, before
-  bool before = false;  // waits for the stream and for the group's earlier collectives, before
-  bool after = false;   // waits until it has run
-};
-// Sets them for the process, before its first collective; a rank that meets the others needs all to do so.
-void set_host_waits(HostWaits waits);
+// Turns on or off that the call of a collective returns only when that has run. Messages go on.
+void set_blocking_collectives(bool on);
 
 // The backend; c10d::Backend documents its methods.
 class ProcessGroupHccl final : public c10d::Backend {
@@ -43,12 +37,14 @@ class ProcessGroupHccl final : public c10d::Backend {
   };
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-  // `gloo` is a gloo backend over the same ranks with the same timeout.
+  // `gloo` is a gloo backend over the same ranks with the same timeout. `meets`: the ranks, which must agree
+  // on it, meet in the store before each collective, and its call returns only when it has run.
   ProcessGroupHccl(c10::intrusive_ptr<c10d::Backend> gloo,
                    c10::intrusive_ptr<c10d::Store> store,
                    int rank,
                    int size,
-                   std::chrono::milliseconds timeout);
+                   std::chrono::milliseconds timeout,
+                   bool meets = false);
   ~ProcessGroupHccl() override;
 
   const std::string getBackendName() const override {
@@ -122,6 +118,7 @@ class ProcessGroupHccl final : public c10d::Backend {
     Start start;
     std::shared_ptr<SharedReduce> shared = nullptr;  // tried before gloo
     std::optional<int> peer = std::nullopt;          // of a message
+    bool message = false;                            // from one rank to another, or a batch of such
   };
 
   bool is_batching() const;
@@ -139,6 +136,8 @@ class ProcessGroupHccl final : public c10d::Backend {
   // Messages between two ranks overtake those of others and collectives, but not one another.
   std::map<std::pair<int, bool>, std::unique_ptr<Channel>> peers_;
   std::uint64_t sequence_ = 0;
+  const bool meets_;
+  std::uint64_t meetings_ = 0;    // alike on all ranks, as some may send messages in between
   std::optional<Request> batch_;  // between startCoalescing and endCoalescing
 };
 

@@ -98,21 +98,23 @@ std::string RollCall::key(const Collective& collective, int rank) const {
   return "hccl/" + std::to_string(collective.number) + "/" + std::to_string(rank);
 }
 
-void RollCall::meet(const Collective& collective) const {
-  const std::string place = "hccl/meeting/" + std::to_string(collective.number);
+void RollCall::meet(const Collective& collective, std::uint64_t meeting) const {
+  const std::string place = "hccl/meeting/" + std::to_string(meeting);
+  const std::string all = place + "/all";
   c10d::Store& store = board_->store();
   if (store.add(place, 1) == size_) {
-    store.set(place + "/all", "");
-    // All have left the one before.
-    const std::string before = "hccl/meeting/" + std::to_string(collective.number - 1);
+    store.set(all, "");
+    // Every rank has left the meeting before this one.
+    const std::string before = "hccl/meeting/" + std::to_string(meeting - 1);
     store.deleteKey(before);
     store.deleteKey(before + "/all");
     return;
   }
-  try {
-    store.wait({place + "/all"}, collective.timeout);
-  } catch (const std::exception& error) {
-    TORCH_CHECK_WITH(DistBackendError, false, describe(collective, error.what()));
+  // Not by Store::wait, which keeps the connection for itself.
+  const auto end = std::chrono::steady_clock::now() + collective.timeout;
+  for (milliseconds pause{1}; !store.check({all}); pause = std::min(2 * pause, kPause)) {
+    TORCH_CHECK(std::chrono::steady_clock::now() < end, "not all ranks have come");
+    std::this_thread::sleep_for(pause);
   }
 }
 

@@ -1,9 +1,9 @@
 // The ranks that take part in a collective that does not end: each rank that waits long writes so into the
 // group's store, and if the collective fails, the error names those that have not.
 //
-// Collectives that end soon cost nothing: nothing is written for them. The group's store is the user's, who
-// may be waiting in it: the roll call has a connection of its own (in releases of torch that can clone a
-// store), and a thread that carries no collectives writes the answers.
+// Collectives that end soon cost nothing: nothing is written for them, unless the ranks meet before each. The
+// group's store is the user's, who may be waiting in it: the roll call has a connection of its own (in
+// releases of torch that can clone a store), and a thread that carries no collectives writes the answers.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -31,8 +31,9 @@ class RollCall {
 
   // Waits for gloo's work; answers the call if that takes long. Throws what the work throws.
   void wait(c10d::Work& work, const Collective& collective) const;
-  // Waits until all ranks have come to the collective. Throws if some have not within its timeout.
-  void meet(const Collective& collective) const;
+  // Waits until all ranks have come to the meeting before a collective, counted from 1 in the group. Throws
+  // if some have not within the collective's timeout.
+  void meet(const Collective& collective, std::uint64_t meeting) const;
   // How long a rank waits in the collective before it answers.
   std::chrono::milliseconds patience(const Collective& collective) const;
   // Answers: this rank is at the collective.

@@ -130,10 +130,13 @@ Block* BlockPool::allocate(std::size_t size, StreamId stream, bool scratch, bool
   if (fits && !ordered) {
     block = take(size);
   }
-  if (fits && block == nullptr && g_defragments) {
+  if (fits && block == nullptr) {
     stats_.retries++;
-    stats_.defragmentations++;
     release_all_ordered();
+    block = take(size);
+  }
+  if (fits && block == nullptr && g_defragments) {
+    stats_.defragmentations++;
     flush_bins();
     block = take_from_ranges(size);
     stats_.defragmentations_succeeded += block != nullptr ? 1 : 0;

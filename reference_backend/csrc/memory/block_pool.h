@@ -98,7 +98,7 @@ struct PoolStatistics {
   std::int64_t defragmentations_succeeded = 0;
 };
 
-// Turns the coalescing of free blocks for an allocation that fits nowhere else on or off; on at start.
+// Turns the coalescing of small free blocks for an allocation that fits nowhere else on or off; on at start.
 void set_defragmentation(bool on);
 
 // The pool; its methods may be called from several threads.

@@ -1,5 +1,6 @@
 #include "runtime/stream.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "runtime/device.h"
@@ -38,6 +39,10 @@ c10::StreamId new_stream() {
     return id;
   }
   return most == 0 ? kDefaultStream : (id - 1) % most + 1;
+}
+
+c10::StreamId new_stream_apart() {
+  return std::max<c10::StreamId>(g_most_streams, 0) + g_next_stream++;
 }
 
 void set_most_streams(c10::StreamId most) {

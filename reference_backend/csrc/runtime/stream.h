@@ -32,8 +32,11 @@ inline c10::StreamId exchange_stream_quietly(c10::StreamId id) {
   return before;
 }
 
-// Makes a stream with an id of its own; those above the first 32 share queues with earlier ones.
+// Makes a stream with an id of its own, unless their number is limited; those above the first 32 share queues
+// with earlier ones.
 c10::StreamId new_stream();
+// The same for the device itself, whatever the limit is.
+c10::StreamId new_stream_apart();
 // Lets streams made from now on be one of so many, in turn; 0: all are the default stream, -1: no limit.
 void set_most_streams(c10::StreamId most);
 

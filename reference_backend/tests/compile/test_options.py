@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from habana_frameworks.torch.dynamo.compile_backend import config
+from habana_frameworks.torch.dynamo.compile_backend import compilers, config
 from habana_frameworks.torch.dynamo.compile_backend.config import configuration_flags
 from torch import nn
 
@@ -111,7 +111,7 @@ def test_decomposition_modes(mode: str, compiled) -> None:
     )
 
 
-def test_frozen_parameters_are_constants(compiled) -> None:
+def test_freezing_without_inductors_changes_no_results(compiled) -> None:
     layer = nn.Linear(4, 4).to("hpu").eval()
     x = torch.randn(2, 4, device="hpu")
     program = compiled(layer, use_graph_freezing=1)
@@ -126,10 +126,16 @@ def test_freezing_says_what_it_lacks(compiled, caplog) -> None:
     with torch.no_grad():
         compiled(layer, use_graph_freezing=1)(torch.randn(2, 4, device="hpu"))
     assert "set torch._inductor.config.freezing = True" in caplog.text
+    caplog.clear()
+    with torch.no_grad():
+        compiled(lambda x: x * 2, use_graph_freezing=1)(torch.randn(2, 4, device="hpu"))
+    assert "freezing" not in caplog.text, "there is no parameter"
 
 
 @pytest.mark.parametrize("discard", [0, 1])
-def test_parameters_are_in_the_graph_with_inductors_freezing(compiled, discard) -> None:
+def test_parameters_are_in_the_graph_with_inductors_freezing(compiled, discard, monkeypatch) -> None:
+    counted: list[int] = []
+    monkeypatch.setattr(compilers, "_check_constants", counted.append)
     layer = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2)).to("hpu").eval()
     x = torch.randn(2, 4, device="hpu")
     with torch.no_grad(), torch._inductor.config.patch(freezing=True):
@@ -137,6 +143,7 @@ def test_parameters_are_in_the_graph_with_inductors_freezing(compiled, discard) 
         program = compiled(layer, use_graph_freezing=1, discard_frozen_params=discard)
         for _ in range(2):
             torch.testing.assert_close(program(x), right)
+    assert counted == [8]  # both linear layers, and statistics, weight and bias of the norm
 
 
 def test_frozen_parameters_and_inputs_that_do_not_come_in_one_list(compiled) -> None:

@@ -101,8 +101,10 @@ def diverges(rank: int, size: int) -> None:
         time.sleep(0.1)
 
 
-def test_a_collective_that_one_rank_misses_is_dumped(on_ranks: Any, tmp_path: Path) -> None:
-    on_ranks(diverges, TORCH_FR_DUMP_ON_TIMEOUT="1", TORCH_FR_DUMP_TEMP_FILE=str(tmp_path / "trace_"))
+@pytest.mark.parametrize("meets", ["0", "1"])
+def test_a_collective_that_one_rank_misses_is_dumped(on_ranks: Any, tmp_path: Path, meets: str) -> None:
+    variables = {"TORCH_FR_DUMP_TEMP_FILE": str(tmp_path / "trace_"), "PT_HPU_USE_PT_STORE_SYNC": meets}
+    on_ranks(diverges, TORCH_FR_DUMP_ON_TIMEOUT="1", **variables)
     entries = pickle.loads((tmp_path / "trace_0").read_bytes())["entries"]
     assert [entry["state"] for entry in entries] == ["completed", "started"]
     assert not (tmp_path / "trace_1").exists()

@@ -41,11 +41,6 @@ def waits_for_the_end(rank, size):
     assert came and done
 
 
-def meets(rank, size):
-    came, _ = late()
-    assert came
-
-
 @pytest.mark.parametrize(
     ("function", "variables"),
     [
@@ -53,7 +48,7 @@ def meets(rank, size):
         (waits_for_the_end, {"PT_HPU_DISABLE_ASYNC_COLLECTIVE": "1"}),
         (waits_for_the_end, {"PT_HPU_EAGER_COLLECTIVE_PIPELINE_ENABLE": "0"}),
         (waits_for_the_end, {"PT_HPU_USE_NW_STREAM_SYNC": "1"}),
-        (meets, {"PT_HPU_USE_PT_STORE_SYNC": "1"}),
+        (waits_for_the_end, {"PT_HPU_USE_PT_STORE_SYNC": "1"}),
     ],
 )
 def test_the_host_waits(on_ranks, function, variables) -> None:
@@ -88,6 +83,31 @@ def test_all_waits_together_stop_nothing(on_ranks) -> None:
     on_ranks(everything, 2, PT_HPU_USE_PT_STORE_SYNC="1", PT_HPU_USE_NW_STREAM_SYNC="1")
 
 
+def some_exchange_messages(rank, size):
+    import torch
+    import torch.distributed as dist
+
+    dist.barrier()
+    if rank < 2:
+        given, taken = torch.full((2,), float(rank), device="hpu"), torch.zeros(2, device="hpu")
+        batch = [dist.P2POp(dist.isend, given, 1 - rank), dist.P2POp(dist.irecv, taken, 1 - rank)]
+        for work in dist.batch_isend_irecv(batch):
+            work.wait()
+        assert taken.tolist() == [1.0 - rank] * 2
+        (work,) = dist.batch_isend_irecv([dist.P2POp(dist.isend, given, 1 - rank)])
+        dist.recv(taken, 1 - rank)  # both send in a batch first
+        work.wait()
+    whole = torch.ones(2, device="hpu")
+    for _ in range(3):
+        dist.all_reduce(whole)
+    assert whole.tolist() == [27.0] * 2
+
+
+@pytest.mark.parametrize("flag", ["PT_HPU_USE_PT_STORE_SYNC", "PT_HPU_DISABLE_ASYNC_COLLECTIVE"])
+def test_messages_of_some_ranks_hold_no_one_up(on_ranks, flag) -> None:
+    on_ranks(some_exchange_messages, 3, **{flag: "1"})
+
+
 def one_is_missing(rank, size):
     import datetime
 
@@ -107,12 +127,20 @@ def test_a_rank_that_does_not_come_is_named(on_ranks) -> None:
     on_ranks(one_is_missing, 2, PT_HPU_USE_PT_STORE_SYNC="1", fails=(1,))
 
 
+ALONE = """
+import torch, habana_frameworks.torch, torch.distributed as dist
+import habana_frameworks.torch.distributed.hccl
+from habana_frameworks.torch.utils.experimental import distributed_emulation
+dist.init_process_group("hccl", init_method="tcp://localhost:0", rank=0, world_size=1)
+dist.all_reduce(torch.ones(2, device="hpu"))
+dist.destroy_process_group()
+with distributed_emulation.emulate_distributed(3, 0):
+    dist.init_process_group("hccl")
+    x = torch.ones(2, device="hpu")
+    dist.all_reduce(x)
+    print(x.tolist())
+"""
+
+
 def test_a_rank_without_peers_meets_no_one(output_of) -> None:
-    code = (
-        "import torch, habana_frameworks.torch, torch.distributed as dist\n"
-        "import habana_frameworks.torch.distributed.hccl\n"
-        "dist.init_process_group('hccl')\n"
-        "x = torch.ones(2, device='hpu'); dist.all_reduce(x); print(x.tolist())"
-    )
-    variables = {"PT_HPU_EMULATE_DISTRIBUTED": "1", "PT_HPU_USE_PT_STORE_SYNC": "1"}
-    assert output_of(code, **variables, RANK="0", WORLD_SIZE="2", timeout=60) == "[1.0, 1.0]"
+    assert output_of(ALONE, PT_HPU_USE_PT_STORE_SYNC="1", timeout=60) == "[1.0, 1.0]"

@@ -62,32 +62,75 @@ def test_gelu_by_tanh(output_of, variables, found) -> None:
 
 COPY = """
 import torch, habana_frameworks.torch as ht
-source = torch.ones(int({size})).pin_memory()
-target = torch.zeros_like(source, device="hpu")
-gate = ht._C.Gate()
-if {behind}:
-    gate.enqueue()
+host, device = torch.ones(int({size})).pin_memory(), torch.zeros(int({size}), device="hpu")
+torch.hpu.synchronize()
 before = ht._C.engine_counters()["queued"]
-target.copy_(source, non_blocking=True)
+device.copy_(host, non_blocking=True)
 print(ht._C.engine_counters()["queued"] - before)
-gate.open()
-print(target.sum().item())
+torch.hpu.synchronize()
+before = ht._C.engine_counters()["queued"]
+host.copy_(device, non_blocking=True)
+print(ht._C.engine_counters()["queued"] - before)
+torch.hpu.synchronize()
+print(device.sum().item(), host.sum().item())
 """
 
 
 @pytest.mark.parametrize(
     ("size", "variables", "queued"),
     [
-        (1 << 19, {}, 1),
-        (1 << 10, {}, 0),
-        (1 << 19, {"PT_HPU_ENABLE_H2D_COPY_ASYNC_THREAD": "0"}, 0),
-        (1 << 19, {"PT_HPU_H2D_COPY_MIN_TENSOR_SIZE": str(1 << 22)}, 0),
-        (1 << 10, {"PT_HPU_H2D_COPY_MIN_TENSOR_SIZE": "64"}, 1),
+        (1 << 19, {}, "1 1"),
+        (1 << 10, {}, "0 0"),
+        (1 << 19, {"PT_HPU_ENABLE_H2D_COPY_ASYNC_THREAD": "0"}, "0 1"),
+        (1 << 19, {"PT_HPU_ENABLE_D2H_ASYNC_THREAD": "0"}, "1 0"),
+        (1 << 19, {"PT_HPU_H2D_COPY_MIN_TENSOR_SIZE": str(1 << 22)}, "0 1"),
+        (1 << 10, {"PT_HPU_H2D_COPY_MIN_TENSOR_SIZE": "64"}, "1 0"),
     ],
 )
 def test_copies_that_leave_the_host(output_of, size, variables, queued) -> None:
-    found = output_of(COPY.format(size=size, behind=False), **variables).split()
-    assert found == [str(queued), str(float(size))]
+    found = output_of(COPY.format(size=size), **variables).split()
+    assert found == [*queued.split(), str(float(size)), str(float(size))]
+
+
+CAPTURED = """
+import threading, torch, habana_frameworks.torch.hpu as hpu
+x = torch.ones(3, device="hpu")
+y = x + 1
+graph = hpu.HPUGraph()
+with hpu.graph(graph):
+    y = x + 1
+    other = threading.Thread(target=lambda: x.add_(5))
+    other.start()
+    other.join()
+graph.replay()
+print(x.tolist(), y.tolist())
+"""
+
+
+@pytest.mark.parametrize(
+    "variables", [{"PT_HPU_FORCE_USE_DEFAULT_STREAM": "1"}, {"PT_HPU_ENABLE_GENERIC_STREAM": "0"}]
+)
+def test_a_capture_has_a_stream_of_its_own(output_of, variables) -> None:
+    assert output_of(CAPTURED, **variables) == "[6.0, 6.0, 6.0] [7.0, 7.0, 7.0]"
+
+
+REUSED = """
+import torch, habana_frameworks.torch as ht
+hpu = ht.hpu
+stream, gate = hpu.Stream(), ht._C.Gate()
+with hpu.stream(stream):
+    kept = torch.empty(10 << 20, dtype=torch.uint8, device="hpu")
+    gate.enqueue()
+    del kept  # while the stream has work
+gate.open()
+stream.synchronize()
+print(torch.empty(10 << 20, dtype=torch.uint8, device="hpu").numel() == 10 << 20)
+"""
+
+
+def test_whole_free_memory_is_used_without_coalescing(output_of) -> None:
+    limit = {"HPU_REFERENCE_MEMORY_LIMIT": str(16 << 20)}
+    assert output_of(REUSED, **limit, PT_ENABLE_MEMORY_DEFRAGMENTATION="0") == "True"
 
 
 FRAGMENTS = """

@@ -199,8 +199,12 @@ def test_two_processes_that_write_and_trim_at_once(run_python, tmp_path, megabyt
 
 def test_the_old_form(tmp_path, monkeypatch):
     monkeypatch.delenv(cache_config.VARIABLE, raising=False)
-    monkeypatch.setenv("PT_RECIPE_CACHE_PATH", str(tmp_path))
     monkeypatch.setenv("PT_CACHE_FOLDER_DELETE", "1")
+    with pytest.warns(
+        FutureWarning, match="PT_CACHE_FOLDER_DELETE: use PT_HPU_RECIPE_CACHE_CONFIG=,true,1024"
+    ):
+        assert cache_config.from_environment() == CacheConfig(None, True)
+    monkeypatch.setenv("PT_RECIPE_CACHE_PATH", str(tmp_path))
     monkeypatch.setenv("PT_CACHE_FOLDER_SIZE_MB", "7")
     with pytest.warns(FutureWarning, match=f"use PT_HPU_RECIPE_CACHE_CONFIG={tmp_path},true,7"):
         assert cache_config.from_environment() == CacheConfig(tmp_path, True, 7)

@@ -46,6 +46,7 @@ def start(core: ModuleType, lazy_mode: int) -> None:
     core.set_tanh_gelu(bool(read("PT_HPU_FORCE_TANH_FOR_GELU", "bool", True)))
     core.set_copy_queue(
         bool(read("PT_HPU_ENABLE_H2D_COPY_ASYNC_THREAD", "bool", True)),
+        bool(read("PT_HPU_ENABLE_D2H_ASYNC_THREAD", "bool", True)),
         int(read("PT_HPU_H2D_COPY_MIN_TENSOR_SIZE", "u32", 1 << 20)),
     )
     core.set_defragmentation(bool(read("PT_ENABLE_MEMORY_DEFRAGMENTATION", "bool", True)))

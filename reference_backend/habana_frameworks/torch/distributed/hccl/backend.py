@@ -57,19 +57,21 @@ def _connected(options: Any) -> dist.Backend:
     store = dist.PrefixStore("gloo", options.store)
     gloo = dist.ProcessGroupGloo(store, options.group_rank, options.group_size, timeout=options.timeout)
     return _C.create_hccl(
-        gloo, dist.PrefixStore(NAME, options.store), options.group_rank, options.group_size, options.timeout
+        gloo,
+        dist.PrefixStore(NAME, options.store),
+        options.group_rank,
+        options.group_size,
+        options.timeout,
+        meets=bool(read("PT_HPU_USE_PT_STORE_SYNC", "bool", False)),
     )
 
 
 @functools.cache
 def _obey_flags() -> None:
-    on_host = read("PT_HPU_USE_NW_STREAM_SYNC", "bool", False)
-    blocking = read("PT_HPU_DISABLE_ASYNC_COLLECTIVE", "bool", False)
-    pipeline = read("PT_HPU_EAGER_COLLECTIVE_PIPELINE_ENABLE", "bool", True)
-    _C.set_host_waits(
-        meets=bool(read("PT_HPU_USE_PT_STORE_SYNC", "bool", False)) and not is_emulated(),  # no one comes
-        before=bool(on_host),
-        after=bool(on_host or blocking or not pipeline),
+    _C.set_blocking_collectives(
+        bool(read("PT_HPU_USE_NW_STREAM_SYNC", "bool", False))
+        or bool(read("PT_HPU_DISABLE_ASYNC_COLLECTIVE", "bool", False))
+        or not read("PT_HPU_EAGER_COLLECTIVE_PIPELINE_ENABLE", "bool", True)
     )
 
 

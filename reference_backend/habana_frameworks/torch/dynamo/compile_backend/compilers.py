@@ -76,7 +76,7 @@ class GraphCompiler:
         graph, kept = inductor.freeze(self._dynamo_graph, graph, inputs, discard)
         constants = len({node.target for node in graph.graph.nodes if node.op == "get_attr"})
         _check_constants(constants)
-        if not constants and not inductor.inductor_config.freezing:
+        if not constants and _takes_parameters(self._dynamo_graph):
             logger.warning(
                 "use_graph_freezing made no constants, since Dynamo hands parameters over as inputs: set "
                 "torch._inductor.config.freezing = True before the first call"
@@ -117,6 +117,11 @@ class GraphCompiler:
         logger.debug("%s compiled in %.3f s", context.graph_name, seconds)
         summary.write_if_requested(context, seconds)
         return context.executable
+
+
+def _takes_parameters(dynamo_graph: GraphModule) -> bool:
+    given = (node.meta.get("example_value") for node in dynamo_graph.graph.nodes if node.op == "placeholder")
+    return any(isinstance(value, torch.nn.Parameter) for value in given)
 
 
 def _check_constants(found: int) -> None:

@@ -60,8 +60,8 @@ def write_if_requested(ctx: OptimizerContext, seconds: float) -> Path | None:
         seconds: how long that took.
 
     Returns:
-        The file, ``{name of the graph}_{process id}.json``. Without a folder None, and so if it cannot be
-        written, of which a warning speaks.
+        The file, ``{name of the graph}_{process id}.json``; None without a folder, or, with a warning, if
+        the file cannot be written.
     """
     folder = str(bridge_config.value_of("PT_COMPILATION_STATS_PATH"))
     if not folder:

@@ -338,7 +338,7 @@ class graph:
     ) -> None:
         if stream is None:
             if graph._side_stream is None:
-                graph._side_stream = streams.Stream()
+                graph._side_stream = streams.Stream(stream_id=_C.new_stream_apart())
             stream = graph._side_stream
         self.hpu_graph = hpu_graph
         self.stream = stream

@@ -19,7 +19,8 @@ from pathlib import Path
 from habana_frameworks.torch.internal.settings.environment import read
 
 VARIABLE = "PT_HPU_RECIPE_CACHE_CONFIG"
-OLD_PATH = "PT_RECIPE_CACHE_PATH"
+OLD_PATH, OLD_DELETE = "PT_RECIPE_CACHE_PATH", "PT_CACHE_FOLDER_DELETE"
+OLD_SIZE = "PT_CACHE_FOLDER_SIZE_MB"
 _TRUTH = {"true": True, "1": True, "false": False, "0": False, "": False}
 
 
@@ -65,17 +66,18 @@ def parse(text: str) -> CacheConfig:
 
 def from_environment() -> CacheConfig:
     """Read the configuration of this process. Errors as in `parse`."""
-    text, path = os.environ.get(VARIABLE, ""), os.environ.get(OLD_PATH, "")
-    if text.strip() or not path:
+    text = os.environ.get(VARIABLE, "")
+    old = [name for name in (OLD_PATH, OLD_DELETE, OLD_SIZE) if os.environ.get(name)]
+    if text.strip() or not old:
         return parse(text)
-    delete = bool(read("PT_CACHE_FOLDER_DELETE", "bool", False))
-    megabytes = int(read("PT_CACHE_FOLDER_SIZE_MB", "u32", 1024))
+    path = os.environ.get(OLD_PATH, "")
+    delete, megabytes = bool(read(OLD_DELETE, "bool", False)), int(read(OLD_SIZE, "u32", 1024))
     warnings.warn(
-        f"{OLD_PATH}={path!r} is the old form: use {VARIABLE}={path},{str(delete).lower()},{megabytes}",
+        f"the old form is {', '.join(old)}: use {VARIABLE}={path},{str(delete).lower()},{megabytes}",
         FutureWarning,
-        stacklevel=2,
+        stacklevel=1,  # of this line, so that several callers give one
     )
-    return CacheConfig(Path(path), delete, megabytes)
+    return CacheConfig(Path(path) if path else None, delete, megabytes)
 
 
 def empty(folder: Path) -> None:

@@ -21,7 +21,7 @@ class Flag(NamedTuple):
         default: value if the variable is unset.
         settable: `bridge_config` has a setter; the other flags are fixed once the process has read them.
         effect: the effect of the flag, in words; empty if it has none.
-        why: why it has none, if a program could otherwise see one.
+        why: why the flag has no effect, if a program might expect one.
     """
 
     kind: str
@@ -118,14 +118,26 @@ OBEYED: dict[str, Flag] = {
     "PT_HPU_ENABLE_H2D_COPY_ASYNC_THREAD": Flag(
         "bool", True, False, "false: copies from pinned memory to the device run on the host"
     ),
+    "PT_HPU_ENABLE_D2H_ASYNC_THREAD": Flag(
+        "bool", True, False, "false: copies from the device to pinned memory run on the host"
+    ),
     "PT_HPU_H2D_COPY_MIN_TENSOR_SIZE": Flag(
-        "u32", 1048576, False, "bytes from which on such a copy leaves the host, even if the device is idle"
+        "u32",
+        1048576,
+        False,
+        "bytes from which on a copy from pinned memory leaves the host on an idle stream",
     ),
     "PT_ENABLE_MEMORY_DEFRAGMENTATION": Flag(
-        "bool", True, False, "false: free memory is not coalesced for an allocation that fits nowhere else"
+        "bool",
+        True,
+        False,
+        "false: small free blocks are not coalesced for a large allocation",
     ),
     "PT_HPU_ENABLE_EAGER_JIT_CACHE": Flag(
-        "bool", True, False, "false: the engine learns each call anew, see utils.debug._get_jit_cache_size"
+        "bool",
+        True,
+        False,
+        "false: eager mode learns each call anew, see utils.debug._get_jit_cache_size",
     ),
     "PT_HPU_DISABLE_ASYNC_COLLECTIVE": Flag(
         "bool", False, False, "true: each collective has run when its call returns"
@@ -137,10 +149,13 @@ OBEYED: dict[str, Flag] = {
         "bool",
         False,
         False,
-        "true: the host waits for the stream before each collective, and for the collective",
+        "true: each collective has run when its call returns",
     ),
     "PT_HPU_USE_PT_STORE_SYNC": Flag(
-        "bool", False, False, "true: ranks meet in the group's store before each collective"
+        "bool",
+        False,
+        False,
+        "true: ranks meet in the group's store before each collective, and wait for it",
     ),
     "PT_RECIPE_CACHE_PATH": Flag("str", "", False, "old form of PT_HPU_RECIPE_CACHE_CONFIG: its path"),
     "PT_CACHE_FOLDER_DELETE": Flag(
