@@ -12,7 +12,6 @@ missing waits; ``HPU_REFERENCE_POISON=1`` fills fresh and freed memory with 0xFF
 from __future__ import annotations
 
 import atexit
-import faulthandler
 import os
 from types import ModuleType
 
@@ -55,6 +54,8 @@ def start(core: ModuleType, lazy_mode: int) -> None:
     core.set_range_check(bool(read("PT_HPU_ENABLE_VALID_DATA_RANGE_CHECK", "bool", True)))
     cache_config.from_environment()  # reports a bad value now, not when the first graph is hot
     if read("PT_HPU_PRINT_BACKTRACE_ON_SIGNAL", "bool", False):
+        import faulthandler  # the package imports no module that it does not need
+
         faulthandler.enable()
     if lazy_mode:
         _start_lazy(core, lazy_mode)
