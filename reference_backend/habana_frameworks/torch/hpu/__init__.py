@@ -13,6 +13,7 @@ from . import _utils as _utils
 from . import autocast as _autocast
 from . import flags as _flags
 from . import graphs, memory, metrics, random, sdp_kernel_flag, streams
+from . import properties as _properties
 from .autocast import (
     get_amp_supported_dtype,
     get_autocast_hpu_dtype,
@@ -162,6 +163,7 @@ hpu = _sys.modules[__name__]
 
 _autocast.register_lists()
 _flags.apply_environment()
+_properties.limit_streams()
 
 __all__ = [
     "BFloat16Tensor",

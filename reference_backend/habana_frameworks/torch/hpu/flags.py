@@ -10,8 +10,6 @@ from habana_frameworks.torch.internal.settings import bridge_config
 
 import torch
 
-from .properties import simulated_name
-
 _SYNC_WORDS = {"default": False, "warn": True, "error": True}
 
 
@@ -31,17 +29,13 @@ _const_section_serialization: ConstSectionSerialization | None = None
 
 
 def apply_environment() -> None:
-    """Make the host wait for each operator, limit streams and compile backward passes, as flags say.
+    """Make the host wait for each operator and compile backward passes, as flags say.
 
     ``PT_ENABLE_HABANA_STREAMASYNC`` false and ``PT_HPU_SYNC_LAUNCH`` true make the host wait.
     """
     if bridge_config.value_of("PT_HPU_SYNC_LAUNCH"):
         bridge_config.assign("PT_ENABLE_HABANA_STREAMASYNC", False)
     _C.set_sync_debug_mode(not bridge_config.value_of("PT_ENABLE_HABANA_STREAMASYNC"))
-    if bridge_config.value_of("PT_HPU_FORCE_USE_DEFAULT_STREAM"):
-        _C.set_most_streams(0)
-    elif not bridge_config.value_of("PT_HPU_ENABLE_GENERIC_STREAM"):
-        _C.set_most_streams(2 if simulated_name() == "GAUDI" else 4)
     if bridge_config.value_of("PT_HPU_ENABLE_COMPILED_AUTOGRAD"):
         import torch._dynamo.config
 

@@ -13,7 +13,7 @@ import warnings
 from typing import Any, NamedTuple
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal.settings import profile
+from habana_frameworks.torch.internal.settings import bridge_config, profile
 from habana_frameworks.torch.internal.settings.modules import own_module, visible_modules
 from habana_frameworks.torch.version import __version__
 
@@ -33,12 +33,13 @@ class _Model(NamedTuple):
     device_type: synDeviceType
     sram_bytes: int
     tensor_cores: int
+    compute_streams: int
 
 
 _MODELS = {
-    "GAUDI": _Model(synDeviceType.synDeviceGaudi, 24 * 2**20, 8),
-    "GAUDI2": _Model(synDeviceType.synDeviceGaudi2, 48 * 2**20, 24),
-    "GAUDI3": _Model(synDeviceType.synDeviceGaudi3, 96 * 2**20, 64),
+    "GAUDI": _Model(synDeviceType.synDeviceGaudi, 24 * 2**20, 8, 2),
+    "GAUDI2": _Model(synDeviceType.synDeviceGaudi2, 48 * 2**20, 24, 4),
+    "GAUDI3": _Model(synDeviceType.synDeviceGaudi3, 96 * 2**20, 64, 4),
 }
 
 
@@ -56,6 +57,18 @@ def simulated_name() -> str:
             f"simulated: use {', '.join(_MODELS)}"
         )
     return name
+
+
+def limit_streams() -> None:
+    """Limit the streams that a program makes, as flags say.
+
+    ``PT_HPU_FORCE_USE_DEFAULT_STREAM`` leaves the default one; without ``PT_HPU_ENABLE_GENERIC_STREAM`` they
+    are those of the model, in turn. Errors as in `simulated_name`.
+    """
+    if bridge_config.value_of("PT_HPU_FORCE_USE_DEFAULT_STREAM"):
+        _C.set_most_streams(0)
+    elif not bridge_config.value_of("PT_HPU_ENABLE_GENERIC_STREAM"):
+        _C.set_most_streams(_MODELS[simulated_name()].compute_streams)
 
 
 def simulated_type() -> synDeviceType:
