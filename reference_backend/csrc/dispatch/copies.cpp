@@ -1,4 +1,4 @@
-// Copies within the device, and reading one element into Python.
+// Copies within the device and between it and the host, and reading one element into Python.
 #include "dispatch/copies.h"
 
 #include <ATen/ExpandUtils.h>
