@@ -56,6 +56,7 @@ from conformance.properties.overloads._forms import (
     hold,
 )
 from conformance.properties.overloads._layouts import LAYOUTS, expanded
+from conformance.properties.overloads._numbers import OF_SIZES, beside, pairs_of_callers, results_differ
 from conformance.properties.overloads._strides import promised
 from conformance.properties.overloads.forms import counts_from_the_start
 from conformance.properties.overloads.options import NO_VALUES, others
@@ -80,6 +81,8 @@ OF_SEVERAL = frozenset({"last-element", "tail-of-16", "above-size", "result-stri
 OF_WRITES = frozenset({"write-lost", "write-partial", "write-astray", "out-not-resized"})
 #: Kinds that show only if an argument has several elements.
 OF_LAYOUTS = frozenset({"strides-ignored", "expanded-ignored", "grad-strided", "offset-and-strides-ignored"})
+#: Kinds that give a kernel another option.
+OF_OPTIONS = frozenset({"option-ignored", "number-stale"})
 #: Kinds that give a kernel other values for an argument.
 OF_ARGUMENTS = OF_LAYOUTS | {
     *("offset-ignored", "offset-in-channels-last-ignored", "offset-in-other-rank-ignored"),
@@ -138,7 +141,7 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return "the CPU takes no call in that dtype, and no document asks a device to"
     if fault.kind == "result-strides" and subject is not None and not _promises_strides(fault, subject):
         return "no Meta kernel agrees with the CPU on the strides in any call that the suite can make"
-    if subject is not None and fault.kind == "option-ignored" and _changes_no_value(fault, subject):
+    if subject is not None and fault.kind in OF_OPTIONS and _changes_no_value(fault, subject):
         return "torch documents that the option changes no value"
     if subject is not None and fault.kind in _LAYOUTS_OF and not _is_kept_by_the_cpu(fault, subject):
         return "torch's own kernel gives other results for such a layout of that argument in every call"
@@ -163,6 +166,10 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
         return "only operators may call the overload, and they pass no negative dimension"
     if fault.kind == "option-ignored" and _has_one_value(fault, subject):
         return "the CPU says of every other value of the option that it is not implemented"
+    if fault.kind == "number-stale" and not _changes_alone(fault, subject):
+        return (
+            "no two calls that the suite can make differ in this argument alone and in what the CPU returns"
+        )
     if fault.kind == "rank" and not _takes(subject, fault.dtype, functools.partial(_in_rank, fault.value)):
         return f"the CPU takes no tensor of {fault.value} dimensions in any call that the suite can make"
     if fault.kind == "scalar-only" and not _takes(subject, fault.dtype, _of_scalars):
@@ -554,6 +561,22 @@ def _has_one_value(fault: Fault, subject: Subject) -> bool:
         for sample in others(found, name)
     ]
     return bool(tried) and all("not implemented" in str(one.error) for one in tried)
+
+
+def _changes_alone(fault: Fault, subject: Subject) -> bool:
+    """Return whether two calls that the suite can make differ in one argument and in what the CPU returns."""
+    name = subject.info.op._schema.arguments[fault.position].name
+    if name in OF_SIZES or subject.info.random:
+        return bool(subject.info.random)  # of what is random no result can be compared
+    for found in _answers(subject, fault.dtype):
+        changed = (again(found, sample) for sample in others(found, name))
+        if any(one is not None and results_differ(found, one) for one in changed):
+            return True
+        if any(argument == name for argument, _ in beside(found)):
+            return True
+    dtypes = (fault.dtype,) if fault.dtype is not None else _DTYPES
+    taken = [dtype for dtype in dtypes if dtype in subject.info.dtypes]
+    return any(argument == name for dtype in taken for argument, _, _ in pairs_of_callers(subject, dtype))
 
 
 def _is_taken_never(fault: Fault, subject: Subject) -> bool:

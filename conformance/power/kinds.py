@@ -55,6 +55,7 @@ KINDS: Mapping[str, str] = {
     "host-not-awaited": "a copy to the host does not wait for work in progress",
     "out-not-resized": "an empty out= stays empty",
     "stale-result": "the result of the call before with the same sizes is returned",
+    "late": "the values of the result are there only after the next call",
     "flaky": "one call in some is wrong in its last element",
     "leak": "each call keeps memory of the size of its result",
     "empty-input": "the result is wrong if a tensor has no elements",
@@ -70,6 +71,7 @@ KINDS: Mapping[str, str] = {
     "long-sum": "a sum ends after 1,024 elements",
     "swapped-arguments": "two tensors change places",
     "option-ignored": "an option counts as if it had its default",
+    "number-stale": "a number or option counts as in the first call that was equal in everything else",
     "negative-dimension": "a negative dimension is counted from the wrong end",
     "error-missing": "an error is swallowed",
     "error-type": "an error has another type",
@@ -77,6 +79,8 @@ KINDS: Mapping[str, str] = {
     "generator-overlap": "a draw begins with the second half of the draw before it",
 }
 
+#: Types of arguments that are numbers, words, or lists of numbers.
+_NUMBER = re.compile(r"(Optional\[|List\[)*(int|float|bool|number|str)\]*$")
 #: Types and names of arguments that say how or where, not what.
 _NO_OPTIONS = ("Generator", "Optional[Generator]", "Device", "Optional[Device]", "Layout")
 _ABOUT_TENSORS = ("dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking")
@@ -168,6 +172,14 @@ class Shape:
             elif kind == "int" and name == "groups":
                 yield position, 1
 
+    def numbers(self) -> Iterator[int]:
+        """Arguments that a program kept for the sizes and dtypes of tensors could miss: numbers, words and
+        lists of numbers.
+        """
+        for position, argument in enumerate(self.arguments):
+            if _NUMBER.match(str(argument.type)) and argument.name not in _ABOUT_TENSORS:
+                yield position
+
     def dimensions(self) -> Iterator[int]:
         """Arguments that count dimensions."""
         for position, argument in enumerate(self.arguments):
@@ -210,6 +222,8 @@ def _of_results(shape: Shape, add: _Add, random: bool) -> None:
     for result in with_values:
         if not random:
             add("last-element", result)
+    for result in with_values[:1]:
+        add("late", result)
     for result in with_values[:1]:
         if random:
             continue
@@ -283,5 +297,7 @@ def _of_arguments(place: str, shape: Shape, add: _Add) -> None:
             add("long-sum", shape.tensors[1 if added else 0], LONGEST_SUM)
     for position, neutral in shape.options():
         add("option-ignored", position, neutral)
+    for position in shape.numbers():
+        add("number-stale", position)
     for position in shape.dimensions():
         add("negative-dimension", position)

@@ -168,11 +168,15 @@ def _by_subject(cases: Iterable[list[Any]], select: Matcher) -> Iterator[Job]:
 def _distance(mutant: Fault, result: str) -> int:
     """Return 0 for the property that is there to see the mutant, on an overload of its place, and for
     behaviours that are there to see it; 1 for other results of these overloads, and 2 for those of others.
+
+    What the front does wrong is for behaviours to see: 1 for any of them, 2 for results of overloads.
     """
     name, _, subject = result.partition("/")
     area = subject.rpartition("@")[0]
     if name in ALSO_SEES.get(mutant.kind, ()) or area == SEES.get(mutant.kind):
         return 0
+    if not mutant.is_of_kernel:
+        return 2 if name.startswith("overload-") else 1
     if not name.startswith("overload-") or base_name(subject.rpartition("@")[0]) != base_name(mutant.place):
         return 2
     return int(SEES.get(mutant.kind) != name)

@@ -110,8 +110,14 @@ def _reported(outcomes: Iterable[Outcome]) -> Iterator[str]:
             scale = f"; scaled: {row.scale}" if row.scale else ""
             yield f"| [{row.id}]({row.report}) | {names} | {word}{scale} |"
     for row in tally.not_expressible:
-        why = row.not_expressible or "the device has no such kernel"
+        why = row.not_expressible or _why_absent(row.planted[0])
         yield f"| [{row.id}]({row.report}) | | {why} |"
+
+
+def _why_absent(fault: Fault) -> str:
+    if fault.is_of_kernel:
+        return "the device has no such kernel"
+    return f"planted in another mode: `{fault}`"
 
 
 def _places(left: Sequence[Outcome], calls: Mapping[tuple[str, str], Set[str]]) -> Iterator[str]:

@@ -57,6 +57,7 @@ _FAMILIES = {
     "guard": "streams and events",
     "module": "the device's module",
     "accelerator": "torch.accelerator",
+    "generator": "generator objects",
     "c10d": "collectives",
     "compile": "compiled graphs",
     "graph": "replays",

@@ -332,6 +332,18 @@ PLANTED = [
         lambda result: result.tolist() == [2, 4],
     ),
     Planted(
+        fault("add.Tensor", "number-stale", 2),
+        lambda: [aten.add.Tensor(ramp(2), ramp(2), alpha=alpha) for alpha in (3, 2)][1],
+        lambda: [aten.add.Tensor(ramp(size), ramp(size), alpha=size) for size in (2, 3)][1],
+        lambda result: result.tolist() == [4, 8],
+    ),
+    Planted(
+        fault("add_.Tensor", "late"),
+        lambda: added_in_place(ramp(3)).tolist(),
+        lambda: aten.abs(ramp(3)),
+        lambda result: result == [1, 2, 3],
+    ),
+    Planted(
         fault("cumsum", "negative-dimension", 1),
         lambda: aten.cumsum(ramp(2, 2), -1),
         lambda: aten.cumsum(ramp(2, 2), 1),
@@ -405,6 +417,40 @@ def test_an_error_is_swallowed_or_gets_another_type(plant: Any) -> None:
     with pytest.raises(RuntimeError) as caught:
         plant(fault("index_select", "error-type"), lambda: aten.index_select(ramp(3), 0, wrong))
     assert not isinstance(caught.value, IndexError)
+
+
+def test_what_is_late_is_there_after_the_next_call(plant: Any) -> None:
+    def two_calls() -> tuple[list[float], list[float], list[float]]:
+        result = add(ramp(3))
+        before = result.tolist()
+        other = aten.abs(result)
+        return before, other.tolist(), result.tolist()
+
+    assert plant(fault("add.Tensor", "late"), two_calls)[0] == ([0, 0, 0], [0, 0, 0], [1, 2, 3])
+
+    def written_after_the_fault() -> torch.Tensor:
+        return add(ramp(3))
+
+    assert torch.equal(plant(fault("add.Tensor", "late"), written_after_the_fault)[0], ramp(3))
+
+    def of_another_size_by_then() -> torch.Tensor:
+        result = add(ramp(3))
+        result.resize_(5)
+        return aten.abs(result)
+
+    assert plant(fault("add.Tensor", "late"), of_another_size_by_then)[0].shape == (5,)
+
+
+def test_a_stale_number_is_of_calls_that_are_equal_otherwise(plant: Any) -> None:
+    stale = fault("add.Tensor", "number-stale", 2)
+
+    def of_other_dtypes() -> list[float]:
+        aten.add.Tensor(ramp(2), ramp(2), alpha=3)
+        return aten.add.Tensor(ramp(2, dtype=torch.float64), ramp(2), alpha=2).tolist()
+
+    assert plant(stale, of_other_dtypes)[0] == [3, 6]
+    # Nothing is left of it for the next fault.
+    assert plant(stale, lambda: aten.add.Tensor(ramp(2), ramp(2), alpha=5))[0].tolist() == [6, 12]
 
 
 def test_a_call_that_raises_anyway_is_no_effect(plant: Any) -> None:

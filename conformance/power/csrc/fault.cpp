@@ -7,10 +7,9 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <optional>
-#include <unordered_map>
 
+#include "kept.h"
 #include "values.h"
 
 namespace power {
@@ -41,6 +40,7 @@ const std::map<std::string, Kind>& kinds() {
       {"host-not-awaited", Kind::kHostNotAwaited},
       {"out-not-resized", Kind::kOutNotResized},
       {"stale-result", Kind::kStaleResult},
+      {"late", Kind::kLate},
       {"flaky", Kind::kFlaky},
       {"leak", Kind::kLeak},
       {"empty-input", Kind::kEmptyInput},
@@ -55,6 +55,7 @@ const std::map<std::string, Kind>& kinds() {
       {"long-sum", Kind::kLongSum},
       {"swapped-arguments", Kind::kSwappedArguments},
       {"option-ignored", Kind::kOptionIgnored},
+      {"number-stale", Kind::kNumberStale},
       {"negative-dimension", Kind::kNegativeDimension},
       {"error-missing", Kind::kErrorMissing},
       {"error-type", Kind::kErrorType},
@@ -78,6 +79,7 @@ bool alters_arguments(Kind kind) {
     case Kind::kLongSum:
     case Kind::kSwappedArguments:
     case Kind::kOptionIgnored:
+    case Kind::kNumberStale:
     case Kind::kNegativeDimension:
       return true;
     default:
@@ -147,6 +149,18 @@ c10::IValue neutral(const Fault& fault, const c10::IValue& value) {
   return fault.neutral;
 }
 
+// The number in the first call like this one; what out= is given does not count, since the number may decide
+// its sizes.
+c10::IValue first_number_of(const Place& place, const Stack& arguments, std::size_t position) {
+  Stack read = arguments;
+  for (std::size_t i = 0; i < read.size(); i++) {
+    if (place.outs[i]) {
+      read[i] = c10::IValue();
+    }
+  }
+  return first_number(place.op.operator_name(), read, position);
+}
+
 bool is_wrapped(const c10::IValue& dimension) {
   return dimension.isInt() && dimension.toInt() < 0;
 }
@@ -209,63 +223,6 @@ at::Generator generator_of(const Stack& arguments, const std::vector<at::Tensor>
   return at::globalContext().defaultGenerator(results[0].device());
 }
 
-// A draw, and the generator's state behind it.
-struct Draw {
-  at::Tensor numbers;
-  at::Tensor state;
-};
-
-// What faults keep from call to call: results for "stale-result", memory for "leak", draws for
-// "generator-overlap".
-std::mutex g_kept_mutex;
-std::unordered_map<std::string, at::Tensor> g_stale;
-std::unordered_map<std::string, Draw> g_drawn;
-std::vector<at::Tensor> g_leaked;
-
-std::string signature(const at::Tensor& tensor) {
-  std::string text = std::to_string(static_cast<int>(tensor.scalar_type()));
-  for (int64_t size : tensor.sizes()) {
-    text += "," + std::to_string(size);
-  }
-  return text;
-}
-
-at::Tensor stale(const at::Tensor& fresh) {
-  const std::string key = signature(fresh);
-  at::Tensor copy = fresh.clone();
-  const std::lock_guard<std::mutex> lock(g_kept_mutex);
-  at::Tensor& kept = g_stale[key];
-  std::swap(kept, copy);
-  return copy;
-}
-
-at::Tensor state_of(at::Generator& generator) {
-  const std::lock_guard<std::mutex> lock(generator.mutex());
-  return generator.get_state();
-}
-
-// A draw that follows one of its size, with no other between, begins with the second half of that one.
-bool overlap(const at::Tensor& fresh, const at::Tensor& before, const at::Tensor& after) {
-  if (at::equal(before, after)) {
-    return false;  // it drew nothing
-  }
-  Draw now{fresh.clone(at::MemoryFormat::Contiguous).view(-1), after};
-  const int64_t count = (now.numbers.numel() + 1) / 2;
-  Draw last;
-  {
-    const std::lock_guard<std::mutex> lock(g_kept_mutex);
-    last = g_drawn[signature(fresh)];
-  }
-  const bool follows = last.numbers.defined() && at::equal(last.state, before);
-  if (follows) {
-    now.numbers.slice(0, 0, count).copy_(last.numbers.slice(0, last.numbers.numel() - count));
-    fresh.copy_(now.numbers.view(fresh.sizes()));
-  }
-  const std::lock_guard<std::mutex> lock(g_kept_mutex);
-  std::swap(g_drawn[signature(fresh)], now);
-  return follows;
-}
-
 }  // namespace
 
 Kind kind_named(const std::string& name) {
@@ -274,23 +231,13 @@ Kind kind_named(const std::string& name) {
   return found->second;
 }
 
-void forget() {
-  std::unordered_map<std::string, at::Tensor> stale;
-  std::unordered_map<std::string, Draw> drawn;
-  std::vector<at::Tensor> leaked;
-  const std::lock_guard<std::mutex> lock(g_kept_mutex);
-  stale.swap(g_stale);
-  drawn.swap(g_drawn);
-  leaked.swap(g_leaked);
-  // All die after the lock, which stands later on the stack.
-}
-
 Place::Place(const c10::OperatorHandle& handle) : op(handle) {
   const c10::FunctionSchema& schema = op.schema();
   arguments = schema.arguments().size();
   results = schema.returns().size();
   for (const c10::Argument& argument : schema.arguments()) {
     written.push_back(argument.alias_info() != nullptr && argument.alias_info()->isWrite());
+    outs.push_back(written.back() && argument.kwarg_only());
     writes = writes || written.back();
   }
   for (const c10::Argument& result : schema.returns()) {
@@ -407,6 +354,10 @@ bool Call::meets_before(const Fault& fault) {
       }
       return !value.isNone() && value != neutral(fault, value);
     }
+    case Kind::kNumberStale:
+      return facts_->once(fault.kind, position, [&] {
+        return first_number_of(facts_->place, facts_->arguments, position) != facts_->arguments[position];
+      });
     case Kind::kNegativeDimension:
       return has_wrapped(facts_->arguments[position]);
     case Kind::kGradientOfOneInput: {
@@ -589,7 +540,10 @@ bool Call::meets_after(const Fault& fault, const Stack& results) {
 
 namespace {
 
-c10::IValue altered(const Fault& fault, const Stack& arguments, const std::vector<at::Tensor>& results) {
+c10::IValue altered(const Place& place,
+                    const Fault& fault,
+                    const Stack& arguments,
+                    const std::vector<at::Tensor>& results) {
   const c10::IValue& value = arguments[fault.position];
   switch (fault.kind) {
     case Kind::kStridesIgnored:
@@ -608,6 +562,8 @@ c10::IValue altered(const Fault& fault, const Stack& arguments, const std::vecto
     }
     case Kind::kOptionIgnored:
       return value.isTensor() ? c10::IValue() : neutral(fault, value);
+    case Kind::kNumberStale:
+      return first_number_of(place, arguments, fault.position);
     case Kind::kNegativeDimension:
       return misread(value);
     default:
@@ -688,7 +644,7 @@ bool run_with_other_arguments(
   if (fault.kind == Kind::kSwappedArguments) {
     std::swap(wrong[fault.position], wrong[static_cast<std::size_t>(fault.value)]);
   } else {
-    wrong[fault.position] = altered(fault, right, expected);
+    wrong[fault.position] = altered(place, fault, right, expected);
   }
   stack->resize(stack->size() - place.arguments);
   Stack results = wrong;
@@ -712,6 +668,34 @@ bool run_with_other_arguments(
   }
   stack->insert(stack->end(), results.begin(), results.end());
   return sure;
+}
+
+// Runs the kernel; what the result holds is there only after the next call. Until then it holds what was
+// there before, or zeros.
+bool run_late(
+    const Place& place, const Fault& fault, const Kernel& kernel, Call* call, Stack* stack, int64_t* calls) {
+  const Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(place.arguments), stack->end());
+  const Stack before = with_copies(place, arguments);
+  kernel.call(stack);
+  const Stack results(stack->end() - static_cast<std::ptrdiff_t>(place.results), stack->end());
+  if (!call->meets_after(fault, results)) {
+    return false;
+  }
+  ++*calls;
+  const at::Tensor result = results.at(fault.position).toTensor();
+  Due due{result, result.clone()};
+  result.zero_();
+  for (std::size_t i = 0; i < place.arguments; i++) {
+    if (place.written[i] && arguments[i].isTensor() && arguments[i].toTensor().defined() &&
+        arguments[i].toTensor().is_alias_of(result) && before[i].toTensor().sizes() == result.sizes()) {
+      result.copy_(before[i].toTensor());
+    }
+  }
+  if (is_same(result, due.values)) {
+    return false;
+  }
+  postpone(std::move(due));
+  return true;
 }
 
 // What a kernel returns that swallows its error: what it was to write, or memory of no meaning.
@@ -802,12 +786,9 @@ void change_result(const Fault& fault, const Stack& arguments, Stack* results, i
       }
       return;
     }
-    case Kind::kLeak: {
-      at::Tensor lost = at::empty_like(result);
-      const std::lock_guard<std::mutex> lock(g_kept_mutex);
-      g_leaked.push_back(std::move(lost));
+    case Kind::kLeak:
+      lose(at::empty_like(result));
       return;
-    }
     default:
       return;
   }
@@ -888,6 +869,9 @@ bool run_faulty(
     stack->resize(below);
     pretend(place, arguments, stack);
     return true;
+  }
+  if (fault.kind == Kind::kLate) {
+    return run_late(place, fault, kernel, &call, stack, calls);
   }
   at::Tensor old;
   if (needs_old_values(fault.kind)) {

@@ -38,6 +38,7 @@ enum class Kind {
   kHostNotAwaited,
   kOutNotResized,
   kStaleResult,
+  kLate,
   kFlaky,
   kLeak,
   kEmptyInput,
@@ -52,6 +53,7 @@ enum class Kind {
   kLongSum,
   kSwappedArguments,
   kOptionIgnored,
+  kNumberStale,
   kNegativeDimension,
   kErrorMissing,
   kErrorType,
@@ -84,6 +86,8 @@ struct Place {
   std::size_t results;
   // By argument: whether the schema says that it is written.
   std::vector<bool> written;
+  // By argument: whether it is written and has to be named, as out= is.
+  std::vector<bool> outs;
   // By result: whether it is memory of an argument.
   std::vector<bool> aliases;
   bool writes = false;
@@ -128,8 +132,5 @@ class Call {
 // condition held, and `sure` says that effects need not be looked for any more.
 bool run_faulty(
     const Place& place, const Fault& fault, const Kernel& kernel, Stack* stack, int64_t* calls, bool sure);
-
-// Forgets what faults keep from one call to the next.
-void forget();
 
 }  // namespace power

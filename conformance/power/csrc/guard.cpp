@@ -98,9 +98,7 @@ class Guard final : public DeviceGuardImplInterface {
     if (before != stream && not_set_.is_wrong()) {
       return before;
     }
-    const bool wrong = before != stream && not_returned_.is_wrong();
-    original_->exchangeStream(stream);
-    return wrong ? stream : before;
+    return original_->exchangeStream(stream);
   }
   void* getStreamNativeHandle(const Stream stream) const override {
     return original_->getStreamNativeHandle(stream);
@@ -212,7 +210,6 @@ class Guard final : public DeviceGuardImplInterface {
   const Spot default_returned_{"getStream", "default-returned"};
   const Spot made_{"getNewStream", "one-stream"};
   const Spot not_set_{"exchangeStream", "stream-not-set"};
-  const Spot not_returned_{"exchangeStream", "stream-not-returned"};
   const Spot recorded_{"record", "on-an-idle-stream"};
   const Spot block_dropped_{"block", "wait-dropped"};
   const Spot host_waits_{"block", "host-waits"};

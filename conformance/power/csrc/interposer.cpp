@@ -14,6 +14,7 @@
 #include "autocast.h"
 #include "fault.h"
 #include "guard.h"
+#include "kept.h"
 
 namespace power {
 
@@ -138,6 +139,24 @@ void observe(Interposed* interposed, const Kernel& kernel, Stack* stack) {
   keep();
 }
 
+// Writes what calls before this one have postponed, when this one is over.
+class Afterwards {
+ public:
+  Afterwards() : due_(take_postponed()) {
+  }
+  ~Afterwards() {
+    if (!due_.empty()) {
+      const Inside inside;
+      write(due_);
+    }
+  }
+  Afterwards(const Afterwards&) = delete;
+  Afterwards& operator=(const Afterwards&) = delete;
+
+ private:
+  const std::vector<Due> due_;
+};
+
 class Interposer : public c10::OperatorKernel {
  public:
   explicit Interposer(Interposed* interposed) : interposed_(interposed) {
@@ -145,8 +164,13 @@ class Interposer : public c10::OperatorKernel {
 
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet keys, Stack* stack) {
     const Original kernel(*interposed_, keys);
+    if (t_inside) {
+      kernel.call(stack);
+      return;
+    }
+    const Afterwards afterwards;
     const bool faulty = g_faulty.load(std::memory_order_acquire) == interposed_;
-    if (t_inside || !(faulty || g_observing.load(std::memory_order_acquire))) {
+    if (!(faulty || g_observing.load(std::memory_order_acquire))) {
       kernel.call(stack);
       return;
     }
@@ -250,6 +274,7 @@ std::vector<std::tuple<std::size_t, std::size_t, int>> take_met() {
       all.emplace_back(i, fault, dtype);
     }
   }
+  forget();
   return all;
 }
 
@@ -262,7 +287,10 @@ void activate(std::size_t place, const Description& description) {
 
 std::pair<int64_t, int64_t> deactivate() {
   g_faulty.store(nullptr, std::memory_order_release);
-  forget();
+  {
+    const Inside inside;
+    forget();
+  }
   const std::lock_guard<std::mutex> lock(g_count_mutex);
   return {g_met, g_effects};
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from conformance import torch_private
 from conformance.power import interposer, kinds
-from conformance.power.planters import autocast, collectives, engine, front, streams
+from conformance.power.planters import autocast, collectives, engine, front, generators, streams
 from conformance.power.planters.kernels import Kernels
 from conformance.power.planters.planter import Planter
 from conformance.target.target import Target
@@ -16,6 +16,7 @@ from conformance.target.target import Target
 KINDS: Mapping[str, str] = {
     **kinds.KINDS,
     **front.KINDS,
+    **generators.KINDS,
     **streams.KINDS,
     **autocast.KINDS,
     **collectives.KINDS,
@@ -34,6 +35,6 @@ def of(target: Target, build_folder: Path) -> list[Planter]:
         autocast.Autocast(target.device, key, extension, target.autocast),
     ]
     if not target.is_cpu:
-        found += [front.of(target), streams.Streams(target.device, extension)]
+        found += [front.of(target), generators.of(target), streams.Streams(target.device, extension)]
     found.append(engine.of(target))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -196,7 +197,17 @@ def of(target: Target) -> Functions:
     if target.mode == "compile":
         functions["compile::backend"] = Function(registry, "lookup_backend")
         allowed["compile::backend"] = tuple(name for name in BY_NAME if name not in _OF_REPLAY)
+    # The suite itself compiles for the CPU, to see what torch makes of a program; that stays right.
+    own = target.compile_backend
+
+    def meets(call: Call) -> bool:
+        return _compiles(call) and call.args[:1] == (own,)
+
+    kinds = {
+        name: kind if name in _OF_REPLAY else dataclasses.replace(kind, meets=meets)
+        for name, kind in BY_NAME.items()
+    }
     graph = target.hook("graph") if target.mode == "graph" else None
     if isinstance(graph, type) and hasattr(graph, "replay"):
         functions["graph::replay"], allowed["graph::replay"] = Function(graph, "replay"), _OF_REPLAY
-    return Functions(functions, allowed, BY_NAME)
+    return Functions(functions, allowed, kinds)

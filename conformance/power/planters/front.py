@@ -244,16 +244,29 @@ _ACCELERATOR: Mapping[str, tuple[str, ...]] = {
 _CLASSES = ("device", "device_of", "StreamContext", "device_index")
 
 
+#: Faults that a device cannot show which has reserved all of its memory from the start.
+_OF_RESERVED = {
+    ("empty_cache", "setting-lost"),
+    ("memory_reserved", "value-stale"),
+    ("max_memory_reserved", "value-stale"),
+}
+#: More bytes than a device keeps at hand.
+_MANY = 1 << 26
+
+
 def of(target: Target) -> Functions:
     """Return the planter for the front of a target's device."""
     functions: dict[str, Function] = {}
     allowed: dict[str, tuple[str, ...]] = {}
     module = torch.get_device_module(target.device)
     several = _has_two_devices()
+    reserves_all = not _reserves_more(target.device)
     for word, owner, rules in (("module", module, _MODULE), ("accelerator", torch.accelerator, _ACCELERATOR)):
         for name, kinds in rules.items():
             if name in _OF_SEVERAL and not several:
                 kinds = tuple(kind for kind in kinds if kind in _ERRORS)
+            if reserves_all:
+                kinds = tuple(kind for kind in kinds if (name, kind) not in _OF_RESERVED)
             if callable(getattr(owner, name, None)) and kinds:
                 place = f"{word}::{name}"
                 functions[place], allowed[place] = Function(owner, name), kinds
@@ -266,6 +279,18 @@ def of(target: Target) -> Functions:
                     place = f"{word}::{name}.{method}"
                     functions[place], allowed[place] = Function(owned, method), (kind,)
     return Functions(functions, allowed, BY_NAME)
+
+
+def _reserves_more(device: str) -> bool:
+    """Return whether the device reserves memory when a large tensor is made; True if it does not say."""
+    try:
+        before = torch.accelerator.memory_reserved()
+        large = torch.empty(_MANY, dtype=torch.uint8, device=device)
+        after = torch.accelerator.memory_reserved()
+    except RuntimeError:
+        return True
+    del large
+    return bool(before != after)
 
 
 def _has_two_devices() -> bool:

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
 from conformance.checking.compare import same_bits
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.properties.overloads._answers import Answer, answers, dtypes, trusts_its_callers
 from conformance.properties.overloads._changes import again, arguments, backwards, with_argument, with_tensor
 from conformance.properties.overloads._forms import forms_of, hold
+from conformance.properties.overloads._numbers import beside, pairs_of_callers, results_differ
 from conformance.properties.overloads.values import with_special_values
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample
@@ -50,6 +50,8 @@ NO_VALUES: Mapping[str, str] = {
     "max_pool3d_with_indices_backward.dilation": "nothing: the indices say where a gradient goes",
     "_segment_reduce_backward.axis": "nothing: lengths and offsets say it by their dimensions",
     "leaky_relu_backward.self_is_result": "whether a negative slope is refused",
+    "compute_mode": "the algorithm",
+    "_ctc_loss.zero_infinity": "the gradient",
     "equal.the order of arguments": "nothing",
 }
 
@@ -83,8 +85,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     "overload-options",
     subject_kind="overload",
     statement=(
-        "Every option has the effect that it has on the CPU, in every form; two arguments of one shape keep "
-        "their places."
+        "Every option has the effect that it has on the CPU, in every form, also in a call after one that "
+        "differs in this option or number alone; two arguments of one shape keep their places."
     ),
     documentation="torch.html",
     level="core",
@@ -97,18 +99,33 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     calls = list(answers(target, subject, recorder, _SEARCHED))
     for found in calls[:_LIMIT]:
         recorder.idle("the calls have no options")
-        for name, changed in _changed(found):
-            tried[name] = tried.get(name, False) or _differs(changed, found)
-            for form in forms_of(target, changed):
-                hold(target, recorder, changed, form)
+        others = list(_changed(found))
+        for name, changed in others:
+            tried[name] = tried.get(name, False) or results_differ(changed, found)
+        _hold_after(
+            target,
+            recorder,
+            found,
+            [*(changed for _, changed in others), *(changed for _, changed in beside(found))],
+        )
+    for _, one, other in pairs_of_callers(subject, recorder.id.dtype):
+        _hold_after(target, recorder, one, [other])
     quiet = {name for name, counts in tried.items() if not counts}
     for name in sorted(quiet - _no_values(subject)):
         telling = next(_telling(target, calls, name), None)
         if telling is None:
             recorder.note(f"{NO_EFFECT}{name}")
             continue
-        for form in forms_of(target, telling):
-            hold(target, recorder, telling, form)
+        _hold_after(target, recorder, *telling)
+
+
+def _hold_after(target: Target, recorder: Recorder, found: Answer, others: Sequence[Answer]) -> None:
+    """Compare calls after one that they differ from in one argument alone: what a device keeps of that one
+    for its sizes must not count in them.
+    """
+    for one in (found, *others) if others else ():
+        for form in forms_of(target, one):
+            hold(target, recorder, one, form)
 
 
 def _no_values(subject: Subject) -> set[str]:
@@ -116,13 +133,13 @@ def _no_values(subject: Subject) -> set[str]:
     return {name.removeprefix(prefix) for name in NO_VALUES}
 
 
-def _telling(target: Target, calls: Sequence[Answer], name: str) -> Iterator[Answer]:
-    """Yield the answers to calls in which another value of an option changes the CPU's result."""
+def _telling(target: Target, calls: Sequence[Answer], name: str) -> Iterator[tuple[Answer, list[Answer]]]:
+    """Yield calls with those of another value of an option that changes the CPU's result."""
     special = (one for found in calls[:_LIMIT] for one in with_special_values(target, found))
     for found in itertools.chain(calls[_LIMIT:], special):
         for _, changed in _changed(found, name):
-            if _differs(changed, found):
-                yield changed
+            if results_differ(changed, found):
+                yield found, [changed]
 
 
 def _changed(found: Answer, only: str | None = None) -> Iterator[tuple[str, Answer]]:
@@ -156,7 +173,7 @@ def others(found: Answer, name: str) -> Iterator[Sample]:
 def _others(found: Answer, argument: Any, value: Any) -> Iterator[Any]:
     """Values of an argument that are unlike the given one."""
     kind, name = str(argument.type), argument.name
-    if trusts_its_callers(found.subject) and kind != "List[bool]":
+    if trusts_its_callers(found.subject) and not _is_safe(argument):
         return
     if name in TAKEN_FROM_OUT or name in _NO_OTHERS:
         return
@@ -187,6 +204,16 @@ def _others(found: Answer, argument: Any, value: Any) -> Iterator[Any]:
         yield [one + 1 for one in value]
 
 
+def _is_safe(argument: Any) -> bool:
+    """Return whether any value will do in a call that only operators may make: a factor, and a yes or no of
+    itself, but no number by which memory is read.
+    """
+    kind, name = str(argument.type), argument.name
+    if kind in ("number", "float", "Optional[float]", "Optional[number]"):
+        return not name.startswith("scales") and name != "dropout"  # which draws
+    return kind == "List[bool]" or name in ("maximize", "nesterov", "zero_infinity")
+
+
 def _more(found: Answer, argument: Any, value: Any) -> Iterator[Any]:
     """Values that some options need to show: below zero, an index that occurs, an element of the input."""
     if trusts_its_callers(found.subject) or _PLACES.match(argument.name) or isinstance(value, bool):
@@ -208,10 +235,3 @@ def _distinct(found: Answer) -> Sample | None:
     if tensors[0].shape == tensors[1].shape and not same_bits(tensors[0], tensors[1]):
         return None
     return with_tensor(found.sample, 1, backwards(tensors[0]))
-
-
-def _differs(changed: Answer, found: Answer) -> bool:
-    one, other = trees.tensors(changed.plain), trees.tensors(found.plain)
-    if [(t.shape, t.dtype) for t in one] != [(t.shape, t.dtype) for t in other]:
-        return True
-    return not all(same_bits(a, b) for a, b in zip(one, other, strict=True))

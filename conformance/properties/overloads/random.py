@@ -29,7 +29,7 @@ from conformance.properties.overloads._answers import (
     hidden_writes,
     with_writes,
 )
-from conformance.properties.overloads._changes import again, mapped
+from conformance.properties.overloads._changes import again, arguments, mapped, with_argument
 from conformance.properties.overloads._forms import (
     FUNCTION,
     IN_PLACE,
@@ -71,8 +71,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     subject_kind="overload",
     statement=(
         "After one seed an overload draws the same numbers again, in every form; a second draw gives others, "
-        "and no more of the first ones, shifted or not, than chance does; no call keeps memory or changes "
-        "what lies beside."
+        "and no more of the first ones, shifted or not, than chance does; with another number or option it "
+        "gives others after the same seed, as on the CPU; no call keeps memory or changes what lies beside."
     ),
     documentation="notes/randomness.html",
     level="core",
@@ -93,6 +93,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 _draws(target, recorder, found, IN_PLACE)
             if OUT in forms_of(target, found):
                 _draws(target, recorder, found, OUT)
+            _numbers_count(target, recorder, found)
 
 
 def _calls(target: Target, subject: Subject, recorder: Recorder) -> Iterator[Answer]:
@@ -167,6 +168,69 @@ def _draws(target: Target, recorder: Recorder, found: Answer, form: str, *, infe
             shift, met = repeated
             text = f"the second draw repeats {met} elements of the first one, shifted by {shift} elements."
         fact(recorder, repeated is None, Kind.STATE, text, sample=index)
+
+
+def _numbers_count(target: Target, recorder: Recorder, found: Answer) -> None:
+    """Draw twice after one seed, the second time with another number, if that shows on the CPU."""
+    for name, changed in _with_other_numbers(found):
+        for form in (FUNCTION, IN_PLACE, OUT):
+            if form == IN_PLACE and not (target.capable("inplace") and found.fits_in_place):
+                continue
+            if form == OUT and OUT not in forms_of(target, found):
+                continue
+            draws = [_drawn(target, recorder, one, form) for one in (found, changed)]
+            if draws[0] is None or draws[1] is None:
+                return  # another check says so
+            text = f"with another {name} the {form} draws the same numbers after one seed."
+            differs = not _equal(draws[0], draws[1])
+            fact(recorder, differs, Kind.VALUE, text, sample=found.sample.index)
+
+
+def _with_other_numbers(found: Answer) -> Iterator[tuple[str, Answer]]:
+    """Yield the name of an argument and the call with another value of it, if the CPU then draws so much else
+    after one seed that equal draws are no accident.
+    """
+    for argument, value in arguments(found):
+        for other in _other_numbers(value):
+            changed = again(found, with_argument(found, argument.name, other))
+            if changed is not None and _surely_differ(found, changed):
+                yield argument.name, changed
+                break
+
+
+def _other_numbers(value: Any) -> Iterator[Any]:
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int):
+        yield from (value + 2, value - 1)
+    elif isinstance(value, float):
+        yield from (value / 2 + 0.375, value + 1.5)
+
+
+def _surely_differ(found: Answer, changed: Answer) -> bool:
+    count, differing = 1, 0
+    for one, other in zip(_draws_of_the_cpu(found, 0), _draws_of_the_cpu(changed, 0), strict=True):
+        if one.shape != other.shape:
+            return one.numel() != other.numel()
+        count += one.numel()
+        differing += int((one != other).sum())
+    return -(count // _DRAWS) * math.log(1 - differing / count) >= _SURPRISE
+
+
+def _drawn(target: Target, recorder: Recorder, found: Answer, form: str) -> list[torch.Tensor] | None:
+    """Return what a call draws after the seed; None if it fails."""
+    copy = copy_in(target, recorder, found.sample)
+    if copy is None:
+        return None
+    if form == OUT:
+        parts = zip(found.overload.outs, trees.tensors(found.returned), strict=True)
+        outs = {name: torch.zeros_like(part, device=target.torch_device) for name, part in parts}
+        copy = with_outs(found.overload.out, copy, outs)
+    torch.manual_seed(_SEED)
+    outcome = run(target, _form(found.subject.info, form), copy)
+    if not outcome.ok:
+        return None
+    return [on_host(tensor) for tensor in trees.tensors(outcome.value)]
 
 
 def _form(overload: Overload, form: str) -> Any:

@@ -21,6 +21,20 @@ def test_a_larger_catalogue_begins_with_a_smaller_one() -> None:
     assert len(catalogue.draw(FAULTS, 1000)) == len(FAULTS)
 
 
+def test_a_catalogue_of_a_quarter_has_all_faults_of_small_families() -> None:
+    few = str(Fault("module::a", "value-zero"))
+    kernels = [str(Fault(f"aten::{number}", "last-element")) for number in range(997)]
+    drawn = catalogue.draw([*kernels, few], 250)
+    assert few in map(str, drawn)
+    both = [
+        str(Fault(place, "value-zero"))
+        for number in range(500)
+        for place in (f"module::{number}", f"aten::{number}")
+    ]
+    of_kernels = [fault for fault in catalogue.draw(both, 100) if fault.is_of_kernel]
+    assert 5 < len(of_kernels) < 40
+
+
 def test_about_half_of_the_faults_are_confined_to_a_dtype_that_the_place_is_called_with() -> None:
     calls = {("aten::a", "called"): {"float32", "int64", "none"}}
     confined = [catalogue.confined(Fault("aten::a", "rank", 0, rank), calls) for rank in range(200)]

@@ -13,6 +13,7 @@ import torch
 from conformance.device.compilation import compiled
 from conformance.power.faults import Fault
 from conformance.power.planters import engine
+from conformance.power.planters.planter import Counts
 from conformance.target.target import Target
 
 
@@ -126,3 +127,11 @@ def test_learning_sees_what_compiles() -> None:
     assert {planter.faults[number].place for number, _ in planter.take_observed().met} == {"compile::backend"}
     added()
     assert not planter.take_observed().met
+
+
+def test_what_the_suite_compiles_for_the_cpu_stays_right() -> None:
+    planter = engine.of(TARGET)
+    planter.arm(Fault("compile::backend", "operator-dropped"))
+    on_the_cpu, _ = compiled(None, _add)
+    assert on_the_cpu(torch.zeros(2)).tolist() == [1.0, 1.0]
+    assert planter.disarm() == Counts(0, 0)

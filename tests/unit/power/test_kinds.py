@@ -59,6 +59,19 @@ def test_each_option_can_be_ignored() -> None:
     assert names == ["bias", "stride", "padding", "dilation", "transposed", "output_padding", "groups"]
 
 
+def test_each_number_can_be_that_of_another_call() -> None:
+    schema = places.schema("aten::cumsum.out")
+    names = [schema.arguments[position].name for position, _ in of("aten::cumsum.out", "number-stale")]
+    assert names == ["dim"]  # dtype, the third argument, is none
+    assert len(of("aten::convolution", "number-stale")) == 6
+    assert of("aten::mm", "number-stale") == []
+
+
+def test_values_can_be_late_where_a_call_makes_some() -> None:
+    assert of("aten::add.Tensor", "late") == of("aten::add_.Tensor", "late") == [(0, 0)]
+    assert of("aten::as_strided", "late") == []
+
+
 def test_random_kernels_have_faults_of_the_generator_and_none_of_exact_values() -> None:
     found = {fault.kind for fault in faults("aten::uniform_")}
     assert {"generator-frozen", "generator-overlap", "write-lost"} <= found

@@ -101,13 +101,17 @@ def streams_of_the_module(lab: Lab) -> None:
 
 @behaviour("accelerator", level="core", sees=())
 def devices_of_the_module(lab: Lab) -> None:
-    """The module refuses a device that does not exist, which changes nothing, and counts as initialised once
-    it is in use.
+    """The module refuses a device that does not exist, which changes nothing, counts as initialised once it
+    is in use, supports bfloat16 if the target declares it, and captures nothing outside of a capture.
     """
     runtime = _runtime.of(lab)
     module = runtime.module()
     lab.same("work is done", lab.integers(3) + 1)
     lab.holds("it is initialised", getattr(module, "is_initialized", lambda: True)())
+    if "bfloat16" in lab.target.dtypes:
+        lab.holds("bfloat16 is supported", getattr(module, "is_bf16_supported", lambda: True)())
+    captures = getattr(module, "is_current_stream_capturing", lambda: False)()
+    lab.holds("no stream captures", not captures)
     before = runtime.index()
     for name in ("set_device", "get_device_name", "get_device_properties"):
         call = getattr(module, name, module.set_device)

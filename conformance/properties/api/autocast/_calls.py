@@ -120,7 +120,7 @@ CALLS: Mapping[str, Mapping[str, Arguments]] = {
     "feature_dropout": {"default": lambda m: [m.values(3, 4), 0.0, True]},
     "leaky_relu": {"default": _unary},
     "mean": {"default": _unary, "dim": lambda m: [m.values(3, 4), [1]]},
-    "mul": {"Tensor": _binary},
+    "mul": {"Tensor": _binary, "Scalar": _by_a_number},
     "softmax": {"int": lambda m: [m.values(3, 4), 1]},
     "log_softmax": {"int": lambda m: [m.values(3, 4), 1]},
     **{

@@ -66,9 +66,9 @@ def _both_times(
             finite = all(bool(t.isfinite().all()) for t in floats)
             lab.holds(f"the result of {what} has numbers that weights can change", finite)
             with torch.no_grad():
-                for tensor in trees.tensors(given):
-                    if tensor.requires_grad:  # not in proportion, which quotients and norms do not show
-                        tensor.copy_(tensor.cpu().roll(1, -1) * 0.75)
+                for place, tensor in enumerate(trees.tensors(given), 1):
+                    if tensor.requires_grad:  # not in proportion nor alike, which quotients do not show
+                        tensor.copy_(tensor.cpu().roll(place, -1) * 0.75)
 
 
 @behaviour("autocast", level="training", sees=("value",))

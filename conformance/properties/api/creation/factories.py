@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -36,23 +37,28 @@ def factories_many_times(lab: Lab) -> None:
     """Factories give the same every time, for other arguments something else, and keep no memory."""
     where: dict[str, Any] = {"device": lab.device}
 
-    def pair(factory: Any, one: tuple[Any, ...], other: tuple[Any, ...]) -> list[Callable[[], torch.Tensor]]:
-        return [lambda: factory(*one, **where), lambda: factory(*other, **where)]
+    def calls_of(factory: Any, *each: tuple[Any, ...]) -> list[Callable[[], torch.Tensor]]:
+        return [functools.partial(factory, *given, **where) for given in each]
 
-    made = {  # two results of one size if possible: the first one must not come again
-        "tril_indices": pair(torch.tril_indices, (91, 92), (92, 93, -1)),
-        "triu_indices": pair(torch.triu_indices, (92, 91), (91, 92, 1)),
-        "kaiser_window": pair(torch.kaiser_window, (300, True, 9.0), (300, True, 5.0)),
-        "kaiser_window of the usual shape": pair(torch.kaiser_window, (300,), (301,)),
-        "kaiser_window with a choice": pair(torch.kaiser_window, (300, True), (300, False)),
-        "eye": pair(torch.eye, (60, 70), (70, 60)),
-        "linspace": pair(torch.linspace, (0, 1, 300), (1, 0, 300)),
-        "arange": pair(torch.arange, (0, 300), (1, 301)),
+    # Results of one size if possible, and calls that differ in one number: the first one must not come again.
+    made = {
+        "tril_indices": calls_of(torch.tril_indices, (91, 92), (92, 92), (92, 93, -1), (92, 93, 2)),
+        "triu_indices": calls_of(torch.triu_indices, (92, 91), (91, 91), (91, 92, 1), (91, 92, -2)),
+        "kaiser_window": calls_of(
+            torch.kaiser_window, (300, True, 9.0), (300, True, 5.0), (300, False, 5.0), (301, False, 5.0)
+        ),
+        "kaiser_window of the usual shape": calls_of(torch.kaiser_window, (300,), (301,)),
+        "kaiser_window with a choice": calls_of(torch.kaiser_window, (300, True), (300, False), (301, False)),
+        "eye": calls_of(torch.eye, (60, 70), (70, 60)),
+        "linspace": calls_of(torch.linspace, (0, 1, 300), (1, 0, 300)),
+        "arange": calls_of(torch.arange, (0, 300), (1, 301)),
     }
     for name, calls in made.items():
         first = [lab.same(f"{name}, {number}", call()) for number, call in enumerate(calls)]
         with _memory_kept(lab, name):
-            good = all(torch.equal(calls[call % 2](), first[call % 2]) for call in range(_CALLS))
+            good = all(
+                torch.equal(calls[call % len(calls)](), first[call % len(calls)]) for call in range(_CALLS)
+            )
         lab.holds(f"{name} is the same every time", good, kind=Kind.VALUE)
     with _memory_kept(lab, "empty_strided"):
         for _ in range(_CALLS):

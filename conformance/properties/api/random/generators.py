@@ -86,10 +86,13 @@ def generator_objects(lab: Lab) -> None:
     lab.holds("a state goes to another generator", torch.equal(draw(lab, twin), draw(lab, generator)))
     copied = generator.clone_state()
     lab.holds("a clone draws the same", torch.equal(draw(lab, copied), draw(lab, generator)))
-    seed = generator.seed()
+    before, seed = generator.initial_seed(), generator.seed()
     lab.holds(
         "a new seed is what the generator says", seed == generator.initial_seed() and isinstance(seed, int)
     )
+    lab.holds("a new seed is another one", seed != before)
+    wide = torch.Generator(device=lab.device).manual_seed(2**40 + 5)
+    lab.expect("a seed of more than 32 bits", wide.initial_seed(), 2**40 + 5)
     generator.manual_seed(-1)
     negative = draw(lab, generator)
     lab.holds(

@@ -82,3 +82,24 @@ def running_statistics_are_not_used(overload: Overload) -> dict[str, Any]:
 @plant("overload-forms", "embedding_dense_backward", "float32", Kind.VALUE)
 def a_padding_has_a_gradient(overload: Overload) -> dict[str, Any]:
     return {"op": lambda grad, indices, rows, padding, scale: overload.op(grad, indices, rows, -1, scale)}
+
+
+@plant("overload-options", "addmm", "float32", Kind.VALUE)
+def a_factor_is_that_of_the_first_call_of_these_sizes(overload: Overload) -> dict[str, Any]:
+    first: dict[Any, Any] = {}
+
+    def op(x: Any, one: Any, other: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        beta = first.setdefault((x.shape, one.shape, other.shape, alpha), beta)
+        return overload.op(x, one, other, beta=beta, alpha=alpha)
+
+    return {"op": op}
+
+
+@plant("overload-options", "_softmax_backward_data", "float32", Kind.VALUE)
+def a_dimension_is_that_of_the_first_call_of_these_sizes(overload: Overload) -> dict[str, Any]:
+    first: dict[Any, int] = {}
+
+    def op(grad: Any, result: Any, dim: int, dtype: Any) -> Any:
+        return overload.op(grad, result, first.setdefault((grad.shape, result.shape), dim), dtype)
+
+    return {"op": op}

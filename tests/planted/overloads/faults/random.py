@@ -109,3 +109,14 @@ def a_layer_drops_the_same_again(overload: Overload) -> dict[str, Any]:
         return results
 
     return {"op": op}
+
+
+@plant("overload-random", "uniform", "float32", Kind.VALUE)
+def a_range_in_place_is_that_of_the_first_call(overload: Overload) -> dict[str, Any]:
+    first: list[Any] = []
+
+    def in_place(x: Any, *args: Any, **kwargs: Any) -> Any:
+        first[:] = first or [args]
+        return overload.in_place(x, *first[0], **kwargs)
+
+    return {"in_place": in_place}

@@ -1,0 +1,163 @@
+#include "kept.h"
+
+#include <ATen/Functions.h>
+#include <c10/util/Exception.h>
+
+#include <atomic>
+#include <mutex>
+#include <sstream>
+#include <unordered_map>
+#include <utility>
+
+namespace power {
+
+namespace {
+
+// A draw, and the generator's state behind it.
+struct Draw {
+  at::Tensor numbers;
+  at::Tensor state;
+};
+
+std::mutex g_mutex;
+std::unordered_map<std::string, at::Tensor> g_stale;
+std::unordered_map<std::string, Draw> g_drawn;
+std::unordered_map<std::string, c10::IValue> g_numbers;
+std::vector<at::Tensor> g_lost;
+std::vector<Due> g_postponed;
+// Whether anything is postponed, so that other calls need no lock to see that nothing is.
+std::atomic<bool> g_owes{false};
+
+void describe(const at::Tensor& tensor, std::ostream& text) {
+  if (!tensor.defined()) {
+    text << "none";
+    return;
+  }
+  text << static_cast<int>(tensor.scalar_type());
+  for (int64_t size : tensor.sizes()) {
+    text << ',' << size;
+  }
+}
+
+std::string signature(const at::Tensor& tensor) {
+  std::ostringstream text;
+  describe(tensor, text);
+  return text.str();
+}
+
+std::string all_but(const c10::OperatorName& name,
+                    const std::vector<c10::IValue>& arguments,
+                    std::size_t position) {
+  std::ostringstream text;
+  text << name << ' ' << position;
+  for (std::size_t i = 0; i < arguments.size(); i++) {
+    text << ';';
+    const c10::IValue& value = arguments[i];
+    if (i == position) {
+      continue;
+    }
+    if (value.isTensor()) {
+      describe(value.toTensor(), text);
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) {
+        describe(tensor, text);
+        text << ' ';
+      }
+    } else if (value.isBool() || value.isScalar() || value.isString() || value.isIntList() ||
+               value.isDoubleList() || value.isBoolList()) {
+      text << value;
+    }
+  }
+  return text.str();
+}
+
+}  // namespace
+
+at::Tensor stale(const at::Tensor& fresh) {
+  const std::string key = signature(fresh);
+  at::Tensor copy = fresh.clone();
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  std::swap(g_stale[key], copy);
+  return copy;
+}
+
+void lose(at::Tensor memory) {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  g_lost.push_back(std::move(memory));
+}
+
+at::Tensor state_of(at::Generator& generator) {
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.get_state();
+}
+
+bool overlap(const at::Tensor& fresh, const at::Tensor& before, const at::Tensor& after) {
+  if (at::equal(before, after)) {
+    return false;  // it drew nothing
+  }
+  Draw now{fresh.clone(at::MemoryFormat::Contiguous).view(-1), after};
+  const int64_t count = (now.numbers.numel() + 1) / 2;
+  Draw last;
+  {
+    const std::lock_guard<std::mutex> lock(g_mutex);
+    last = g_drawn[signature(fresh)];
+  }
+  const bool follows = last.numbers.defined() && at::equal(last.state, before);
+  if (follows) {
+    now.numbers.slice(0, 0, count).copy_(last.numbers.slice(0, last.numbers.numel() - count));
+    fresh.copy_(now.numbers.view(fresh.sizes()));
+  }
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  std::swap(g_drawn[signature(fresh)], now);
+  return follows;
+}
+
+c10::IValue first_number(const c10::OperatorName& name,
+                         const std::vector<c10::IValue>& arguments,
+                         std::size_t position) {
+  const std::string key = all_but(name, arguments, position);
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  return g_numbers.emplace(key, arguments.at(position)).first->second;
+}
+
+void postpone(Due due) {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  g_postponed.push_back(std::move(due));
+  g_owes.store(true, std::memory_order_release);
+}
+
+std::vector<Due> take_postponed() {
+  std::vector<Due> taken;
+  if (g_owes.load(std::memory_order_acquire)) {
+    const std::lock_guard<std::mutex> lock(g_mutex);
+    taken.swap(g_postponed);
+    g_owes.store(false, std::memory_order_release);
+  }
+  return taken;
+}
+
+void write(const std::vector<Due>& dues) {
+  for (const Due& due : dues) {
+    try {
+      due.where.copy_(due.values);
+    } catch (const c10::Error&) {
+      // The tensor has another size by now.
+    }
+  }
+}
+
+void forget() {
+  write(take_postponed());
+  std::unordered_map<std::string, at::Tensor> stale;
+  std::unordered_map<std::string, Draw> drawn;
+  std::unordered_map<std::string, c10::IValue> numbers;
+  std::vector<at::Tensor> lost;
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  stale.swap(g_stale);
+  drawn.swap(g_drawn);
+  numbers.swap(g_numbers);
+  lost.swap(g_lost);
+  // All die after the lock, which stands later on the stack.
+}
+
+}  // namespace power

@@ -1,0 +1,132 @@
+"""Pairs of calls that differ in one number or option alone: what a device keeps for the sizes and dtypes of
+one must not count in the other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from conformance.checking import trees
+from conformance.properties.overloads._answers import Answer, answer, trusts_its_callers
+from conformance.properties.overloads._changes import again, arguments, differ, with_argument
+from conformance.samples import calls
+from conformance.samples.operators import Sample, SampleSet
+from conformance.subjects.databases import Subject, find
+from conformance.subjects.overloads import TAKEN_FROM_OUT
+
+#: Samples of an operator whose calls are compared with each other, and changed samples of it.
+_SAMPLES = 12
+_CHANGED = 4
+#: Arguments that say what the sizes of tensors say, or a dtype.
+OF_SIZES = frozenset({"N", "C", "HxW", "out_dtype", *TAKEN_FROM_OUT})
+
+
+def beside(found: Answer) -> Iterator[tuple[str, Answer]]:
+    """Yield the name of an argument and the answer to the call with another whole number, if it differs.
+
+    Calls that only operators may make have none: see :func:`pairs_of_callers`.
+    """
+    if trusts_its_callers(found.subject):
+        return
+    for argument, value in arguments(found):
+        if argument.name in OF_SIZES:
+            continue
+        for other in _others(value) if isinstance(value, float) else _beside(value):
+            changed = again(found, with_argument(found, argument.name, other))
+            if changed is not None and results_differ(found, changed):
+                yield argument.name, changed
+                break
+
+
+def pairs_of_callers(subject: Subject, dtype: str) -> Iterator[tuple[str, Answer, Answer]]:
+    """Yield the name of an argument and the answers to two calls of operators that differ by it alone."""
+    if not trusts_its_callers(subject):
+        return
+    known = calls_of_callers(subject, dtype)
+    seen: set[str] = set()
+    for name, one, other in pairs([known[index] for index in range(known.available)], subject):
+        if name in seen:
+            continue
+        first, second = answer(subject, dtype, one), answer(subject, dtype, other)
+        if first is not None and second is not None and results_differ(first, second):
+            seen.add(name)
+            yield name, first, second
+
+
+def pairs(samples: Sequence[Sample], subject: Subject) -> Iterator[tuple[str, Sample, Sample]]:
+    """Yield the name of an argument and two calls that differ in it alone, tensors by sizes and dtypes."""
+    schema = find(subject.kind, subject.name).info.op._schema
+    described = [_described(sample, schema) for sample in samples]
+    for argument in schema.arguments:
+        first: dict[str, int] = {}
+        for index, words in enumerate(described):
+            key = repr([word for name, word in words.items() if name != argument.name])
+            start = first.setdefault(key, index)
+            if described[start][argument.name] != words[argument.name]:
+                yield argument.name, samples[start], samples[index]
+
+
+def calls_of_callers(subject: Subject, dtype: str) -> SampleSet:
+    """Return calls of an overload that operators make for samples that are alike, beside those kept of it."""
+    return calls.kept(subject, ("numbers", dtype), lambda: list(_made(subject, dtype)))
+
+
+def _made(subject: Subject, dtype: str) -> Iterator[Sample]:
+    known = calls.calls_of(subject, dtype)
+    yield from (known[index] for index in range(known.available))
+    for number, (operator, sample) in enumerate(calls.sources(subject, dtype, _SAMPLES)):
+        others = _changed(sample) if number % _SAMPLES < _CHANGED else ()
+        for one in itertools.chain([sample], others):
+            yield from itertools.islice(calls.made_by(subject, operator, dtype, one), 1)
+
+
+def _changed(sample: Sample) -> Iterator[Sample]:
+    """Yield an operator's sample with each of its numbers changed in turn; it refuses what it cannot take."""
+    for position, value in enumerate(sample.args):
+        for other in _others(value):
+            yield sample.replace(args=(*sample.args[:position], other, *sample.args[position + 1 :]))
+    for name, value in sample.kwargs.items():
+        for other in _others(value):
+            yield sample.replace(kwargs={**sample.kwargs, name: other})
+
+
+def _others(value: Any) -> Iterator[Any]:
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, float):
+        yield value / 2 + 0.375
+    else:
+        yield from _beside(value)
+
+
+def _beside(value: Any) -> Iterator[Any]:
+    """Whole numbers beside a whole number, or beside all of a list."""
+    if type(value) is int:
+        yield from (value - 1, value + 1)
+    elif isinstance(value, (list, tuple)) and value and all(type(one) is int for one in value):
+        yield from ([one - 1 for one in value], [one + 1 for one in value])
+
+
+def _described(sample: Sample, schema: Any) -> dict[str, str]:
+    given = [sample.input, *sample.args]
+    words = {}
+    for position, argument in enumerate(schema.arguments):
+        default = argument.default_value
+        value = given[position] if position < len(given) else sample.kwargs.get(argument.name, default)
+        leaves = [
+            (tuple(leaf.shape), leaf.dtype) if isinstance(leaf, torch.Tensor) else leaf
+            for leaf in trees.leaves(value)
+        ]
+        words[argument.name] = repr(leaves)
+    return words
+
+
+def results_differ(one: Answer, other: Answer) -> bool:
+    """Return whether the results of two calls differ, in number, dtype, shape or bits."""
+    parts = [trees.tensors(found.plain) for found in (one, other)]
+    kinds = [[(part.shape, part.dtype) for part in group] for group in parts]
+    return kinds[0] != kinds[1] or differ(one, other)
