@@ -428,6 +428,14 @@ def compile_backend(name: str) -> Callable[..., Any]:
     return backend
 
 
+def plain_backend() -> Callable[..., Any]:
+    """Return torch's own ``aot_eager``, whatever the registry of backends says of that name."""
+    from torch._dynamo.backends.debugging import aot_eager
+
+    backend: Callable[..., Any] = aot_eager
+    return backend
+
+
 def not_captured() -> tuple[type[BaseException], ...]:
     """Return the types that Dynamo raises if a function cannot be put into one graph."""
     from torch._dynamo import exc

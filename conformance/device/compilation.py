@@ -42,8 +42,11 @@ def compiled(
     """
     torch_private.reset_dynamo()
     log = Log()
-    compiler = torch_private.compile_backend("aot_eager" if target is None else target.compile_backend)
-    keywords = {} if target is None else _keywords(target, fused)
+    if target is None:
+        compiler, keywords = torch_private.plain_backend(), {}
+    else:
+        compiler = torch_private.compile_backend(target.compile_backend)
+        keywords = _keywords(target, fused)
 
     def backend(module: Any, inputs: Any) -> Callable[..., Any]:
         log.graphs.append([str(node.target) for node in module.graph.nodes if node.op.startswith("call_")])

@@ -23,7 +23,7 @@ def draw(faults: Iterable[str], count: int) -> list[Fault]:
 
     Within a kind at a place the order is fixed by the faults' names, so that a larger catalogue holds a
     smaller one. Faults of other families than kernels, which are few, are :data:`FAVOUR` times as likely to
-    be chosen: a catalogue of a fraction 1 / FAVOUR of all has all of them.
+    be chosen: a catalogue with more than a fraction 1 / FAVOUR of the kernels' faults has all of them.
     """
     turns: dict[tuple[str, str], int] = {}
     rows: list[tuple[int, float, Fault]] = []

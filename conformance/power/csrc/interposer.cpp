@@ -118,9 +118,10 @@ void observe(Interposed* interposed, const Kernel& kernel, Stack* stack) {
         met.push_back(i);
       }
     }
-    // Without an option that asks for it, a call may not raise.
+    // Without an option that asks for it, or with another number, a call may not raise.
     for (std::size_t i : next) {
-      if (interposed->observed[i].kind == Kind::kOptionIgnored) {
+      const Kind kind = interposed->observed[i].kind;
+      if (kind == Kind::kOptionIgnored || kind == Kind::kNumberStale) {
         met.push_back(i);
       }
     }

@@ -39,10 +39,30 @@ void describe(const at::Tensor& tensor, std::ostream& text) {
   }
 }
 
+// Numbers, words and places; a generator is no part of what a call is like.
+void describe(const c10::IValue& value, std::ostream& text) {
+  if (value.isNone() || value.isBool() || value.isScalar() || value.isString() || value.isDevice()) {
+    text << value;
+  }
+}
+
 std::string signature(const at::Tensor& tensor) {
   std::ostringstream text;
   describe(tensor, text);
   return text.str();
+}
+
+// Whether a tensor has the sizes and the memory that late values were made for.
+bool holds(const at::Tensor& where, const at::Tensor& values) {
+  if (where.sizes() != values.sizes() || where.scalar_type() != values.scalar_type()) {
+    return false;
+  }
+  int64_t last = where.storage_offset();
+  for (int64_t i = 0; i < where.dim(); i++) {
+    last += (where.size(i) - 1) * where.stride(i);
+  }
+  return (last + 1) * static_cast<int64_t>(where.itemsize()) <=
+         static_cast<int64_t>(where.storage().nbytes());
 }
 
 std::string all_but(const c10::OperatorName& name,
@@ -58,14 +78,17 @@ std::string all_but(const c10::OperatorName& name,
     }
     if (value.isTensor()) {
       describe(value.toTensor(), text);
-    } else if (value.isTensorList()) {
-      for (const at::Tensor& tensor : value.toTensorVector()) {
-        describe(tensor, text);
+    } else if (value.isList()) {
+      for (const c10::IValue& item : value.toListRef()) {
+        if (item.isTensor()) {
+          describe(item.toTensor(), text);
+        } else {
+          describe(item, text);
+        }
         text << ' ';
       }
-    } else if (value.isBool() || value.isScalar() || value.isString() || value.isIntList() ||
-               value.isDoubleList() || value.isBoolList()) {
-      text << value;
+    } else {
+      describe(value, text);
     }
   }
   return text.str();
@@ -136,18 +159,21 @@ std::vector<Due> take_postponed() {
   return taken;
 }
 
-void write(const std::vector<Due>& dues) {
+void write(const std::vector<Due>& dues) noexcept {
   for (const Due& due : dues) {
     try {
-      due.where.copy_(due.values);
-    } catch (const c10::Error&) {
-      // The tensor has another size by now.
+      if (holds(due.where, due.values)) {
+        due.where.copy_(due.values);
+      }
+    } catch (...) {
+      // Late values that can no longer be written are lost, as they would be on the device.
     }
   }
 }
 
 void forget() {
-  write(take_postponed());
+  const std::vector<Due> due = take_postponed();
+  write(due);
   std::unordered_map<std::string, at::Tensor> stale;
   std::unordered_map<std::string, Draw> drawn;
   std::unordered_map<std::string, c10::IValue> numbers;

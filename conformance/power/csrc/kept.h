@@ -38,7 +38,7 @@ void postpone(Due due);
 // Returns what was postponed, which is then the caller's to write.
 std::vector<Due> take_postponed();
 // Leaves out tensors that can no longer hold their values.
-void write(const std::vector<Due>& dues);
+void write(const std::vector<Due>& dues) noexcept;
 
 // Forgets everything; what was postponed is written.
 void forget();

@@ -139,6 +139,9 @@ bool is_same(const at::Tensor& one, const at::Tensor& other) {
   if (one.numel() == 0 || !is_plain(one) || !is_plain(other)) {
     return true;
   }
+  if (at::isFloat8Type(one.scalar_type())) {
+    return one.contiguous().view(at::kByte).equal(other.contiguous().view(at::kByte));
+  }
   at::Tensor equal = one.eq(other);
   if (is_float(one)) {
     equal = equal.logical_and_(at::signbit(one).eq(at::signbit(other)));

@@ -197,7 +197,7 @@ def of(target: Target) -> Functions:
     if target.mode == "compile":
         functions["compile::backend"] = Function(registry, "lookup_backend")
         allowed["compile::backend"] = tuple(name for name in BY_NAME if name not in _OF_REPLAY)
-    # The suite itself compiles for the CPU, to see what torch makes of a program; that stays right.
+    # Dynamo looks up what it is given, once more; and what the suite compiles for the CPU stays right.
     own = target.compile_backend
 
     def meets(call: Call) -> bool:

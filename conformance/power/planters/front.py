@@ -285,11 +285,12 @@ def _reserves_more(device: str) -> bool:
     """Return whether the device reserves memory when a large tensor is made; True if it does not say."""
     try:
         before = torch.accelerator.memory_reserved()
-        large = torch.empty(_MANY, dtype=torch.uint8, device=device)
-        after = torch.accelerator.memory_reserved()
     except RuntimeError:
         return True
+    large = torch.empty(_MANY, dtype=torch.uint8, device=device)
+    after = torch.accelerator.memory_reserved()
     del large
+    torch.accelerator.empty_cache()
     return bool(before != after)
 
 

@@ -33,7 +33,7 @@ def _seed(call: Call) -> int | None:
 
 
 def _is_seeded_otherwise(call: Call) -> bool:
-    return _seed(call) not in (None, call.args[0].initial_seed())
+    return _seed(call) not in (None, _Generator.initial_seed(call.args[0]))
 
 
 def _lose_seed(call: Call) -> bool:
@@ -49,7 +49,7 @@ def _with_seed(call: Call, seed: int) -> bool:
 
 
 def _keep_seed(call: Call) -> bool:
-    call.result = call.args[0].initial_seed()
+    call.result = _Generator.initial_seed(call.args[0])
     return True
 
 
@@ -59,7 +59,7 @@ def _lose_offset(call: Call) -> bool:
     if call.error is not None:
         return False
     before = _Generator.get_state(generator)
-    _Generator.manual_seed(generator, generator.initial_seed())
+    _Generator.manual_seed(generator, _Generator.initial_seed(generator))
     return not torch.equal(before, _Generator.get_state(generator))
 
 

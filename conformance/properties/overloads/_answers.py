@@ -340,7 +340,7 @@ def answers(
         (id(subject), id(calls)),
         lambda: (subject, calls, list(_answered(subject, dtype, calls))),
     )
-    known = [one for one in found if _is_declared(target, one)]
+    known = [one for one in found if is_declared(target, one)]
     known.sort(key=_is_uniform)
     fitting = max((one for one in known if one.fits_in_place), key=_worth, default=None)
     ordered = known if fitting is None else [fitting, *(one for one in known if one is not fitting)]
@@ -357,11 +357,11 @@ def answers_of(
     """Yield the answers to the calls of a table that the CPU takes, if the target declares their dtypes."""
     for sample in built.samples(subject.name, dtype, table):
         found = answer(subject, dtype, sample)
-        if found is not None and _is_declared(target, found):
+        if found is not None and is_declared(target, found):
             yield found
 
 
-def _is_declared(target: Target, found: Answer) -> bool:
+def is_declared(target: Target, found: Answer) -> bool:
     """Return whether the target declares every dtype that the call names, takes or returns."""
     leaves = [*trees.leaves(found.sample.arguments), *trees.leaves(found.plain)]
     named = [leaf for leaf in leaves if isinstance(leaf, torch.dtype)]

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from conformance.checking import trees
+from conformance.checking.compare import same_bits
 from conformance.properties.overloads._answers import Answer, Comparison, answer, trusts_its_callers
-from conformance.samples.operators import Sample, bits, dtype_name
+from conformance.samples.operators import Sample, dtype_name
 
 
 def again(found: Answer, sample: Sample, comparison: Comparison = Comparison.VALUES) -> Answer | None:
@@ -86,7 +87,7 @@ def argument_at(found: Answer, place: int) -> str:
 def differ(one: Answer, other: Answer) -> bool:
     """Return whether two answers have other bits or shapes."""
     pairs = zip(trees.tensors(one.plain), trees.tensors(other.plain), strict=False)
-    return any(a.shape != b.shape or bits(a.contiguous()) != bits(b.contiguous()) for a, b in pairs)
+    return any(a.shape != b.shape or a.dtype != b.dtype or not same_bits(a, b, zeros=True) for a, b in pairs)
 
 
 def matters(found: Answer, place: int) -> bool:

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from conformance.checking import trees
+from conformance.checking.compare import same_bits
 from conformance.properties.overloads._answers import Answer, answer, trusts_its_callers
-from conformance.properties.overloads._changes import again, arguments, differ, with_argument
+from conformance.properties.overloads._changes import again, arguments, with_argument
 from conformance.samples import calls
 from conformance.samples.operators import Sample, SampleSet
 from conformance.subjects.databases import Subject, find
@@ -21,23 +22,29 @@ from conformance.subjects.overloads import TAKEN_FROM_OUT
 #: Samples of an operator whose calls are compared with each other, and changed samples of it.
 _SAMPLES = 12
 _CHANGED = 4
+#: Options without another value that is promised to mean something: an order that is not asked for is free,
+#: and no target may be the blank of ctc_loss (its calls differ in it).
+NO_OTHERS = frozenset({"sorted", "blank"})
+#: Numbers that stand for words, each with its last one; the first is 0.
+_WORDS = {"reduction": 2, "interpolation_mode": 2, "padding_mode": 2, "mode": 2}
 #: Arguments that say what the sizes of tensors say, or a dtype.
-OF_SIZES = frozenset({"N", "C", "HxW", "out_dtype", *TAKEN_FROM_OUT})
+OF_SIZES = frozenset({"N", "C", "HxW", "out_dtype", "compute_mode", *TAKEN_FROM_OUT})
 
 
 def beside(found: Answer) -> Iterator[tuple[str, Answer]]:
-    """Yield the name of an argument and the answer to the call with another whole number, if it differs.
+    """Yield the name of an argument and the answer to the call with another number there, if it differs.
 
-    Calls that only operators may make have none: see :func:`pairs_of_callers`.
+    Calls that only operators may make have none: see :func:`pairs_of_callers`. Nor have scalars beside
+    tensors, whose values are for options.
     """
     if trusts_its_callers(found.subject):
         return
     for argument, value in arguments(found):
-        if argument.name in OF_SIZES:
+        if argument.name in OF_SIZES or str(argument.type) == "number":
             continue
-        for other in _others(value) if isinstance(value, float) else _beside(value):
+        for other in _others(value) if isinstance(value, float) else _beside(value, argument.name):
             changed = again(found, with_argument(found, argument.name, other))
-            if changed is not None and results_differ(found, changed):
+            if changed is not None and results_differ(found, changed) and changed.reproducible:
                 yield argument.name, changed
                 break
 
@@ -49,7 +56,7 @@ def pairs_of_callers(subject: Subject, dtype: str) -> Iterator[tuple[str, Answer
     known = calls_of_callers(subject, dtype)
     seen: set[str] = set()
     for name, one, other in pairs([known[index] for index in range(known.available)], subject):
-        if name in seen:
+        if name in seen or not _are_words(name, one, other, subject):
             continue
         first, second = answer(subject, dtype, one), answer(subject, dtype, other)
         if first is not None and second is not None and results_differ(first, second):
@@ -103,30 +110,50 @@ def _others(value: Any) -> Iterator[Any]:
         yield from _beside(value)
 
 
-def _beside(value: Any) -> Iterator[Any]:
-    """Whole numbers beside a whole number, or beside all of a list."""
+def _beside(value: Any, name: str = "") -> Iterator[Any]:
+    """Whole numbers beside a whole number, or beside all of a list; none below 0 unless one was."""
+    if name in NO_OTHERS:
+        return
     if type(value) is int:
-        yield from (value - 1, value + 1)
+        numbers = (value + 1, value - 1)
+        yield from (one for one in numbers if (one >= 0 or value < 0) and one <= _WORDS.get(name, one))
     elif isinstance(value, (list, tuple)) and value and all(type(one) is int for one in value):
-        yield from ([one - 1 for one in value], [one + 1 for one in value])
+        yield [one + 1 for one in value]
+        if min(value) != 0:
+            yield [one - 1 for one in value]
+
+
+def _are_words(name: str, one: Sample, other: Sample, subject: Subject) -> bool:
+    """Return False if a number that stands for a word stands for none in one of two calls."""
+    schema = find(subject.kind, subject.name).info.op._schema
+    last = _WORDS.get(name)
+    numbers = [_values(sample, schema)[name] for sample in (one, other)]
+    return last is None or all(type(number) is not int or 0 <= number <= last for number in numbers)
+
+
+def _values(sample: Sample, schema: Any) -> dict[str, Any]:
+    given = [sample.input, *sample.args]
+    return {
+        argument.name: given[position]
+        if position < len(given)
+        else sample.kwargs.get(argument.name, argument.default_value)
+        for position, argument in enumerate(schema.arguments)
+    }
 
 
 def _described(sample: Sample, schema: Any) -> dict[str, str]:
-    given = [sample.input, *sample.args]
     words = {}
-    for position, argument in enumerate(schema.arguments):
-        default = argument.default_value
-        value = given[position] if position < len(given) else sample.kwargs.get(argument.name, default)
+    for name, value in _values(sample, schema).items():
         leaves = [
             (tuple(leaf.shape), leaf.dtype) if isinstance(leaf, torch.Tensor) else leaf
             for leaf in trees.leaves(value)
         ]
-        words[argument.name] = repr(leaves)
+        words[name] = repr(leaves)
     return words
 
 
 def results_differ(one: Answer, other: Answer) -> bool:
-    """Return whether the results of two calls differ, in number, dtype, shape or bits."""
+    """Return whether the results of two calls differ, in number, dtype, shape or bits; 0.0 is -0.0."""
     parts = [trees.tensors(found.plain) for found in (one, other)]
     kinds = [[(part.shape, part.dtype) for part in group] for group in parts]
-    return kinds[0] != kinds[1] or differ(one, other)
+    return kinds[0] != kinds[1] or not all(same_bits(a, b) for a, b in zip(*parts, strict=True))

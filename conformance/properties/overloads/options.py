@@ -12,10 +12,10 @@ import torch
 from conformance.checking.compare import same_bits
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
-from conformance.properties.overloads._answers import Answer, answers, dtypes, trusts_its_callers
+from conformance.properties.overloads._answers import Answer, answers, dtypes, is_declared, trusts_its_callers
 from conformance.properties.overloads._changes import again, arguments, backwards, with_argument, with_tensor
 from conformance.properties.overloads._forms import forms_of, hold
-from conformance.properties.overloads._numbers import beside, pairs_of_callers, results_differ
+from conformance.properties.overloads._numbers import NO_OTHERS, beside, pairs_of_callers, results_differ
 from conformance.properties.overloads.values import with_special_values
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample
@@ -65,10 +65,6 @@ _WORDS = {
 }
 #: The effect of their options is a choice among algorithms, or decides which values count as zero.
 _FREE = frozenset({"linalg_lstsq"})
-
-#: Options without another value that is promised to mean something: an order that is not asked for is free,
-#: and no target may be the blank of ctc_loss (its calls differ in it).
-_NO_OTHERS = frozenset({"sorted", "blank"})
 
 #: Numbers that name places and sizes; what others of them mean was decided with the shapes of the call.
 _PLACES = re.compile(
@@ -123,7 +119,8 @@ def _hold_after(target: Target, recorder: Recorder, found: Answer, others: Seque
     """Compare calls after one that they differ from in one argument alone: what a device keeps of that one
     for its sizes must not count in them.
     """
-    for one in (found, *others) if others else ():
+    declared = [one for one in (found, *others) if is_declared(target, one)]
+    for one in declared if len(declared) > 1 else ():
         for form in forms_of(target, one):
             hold(target, recorder, one, form)
 
@@ -175,7 +172,7 @@ def _others(found: Answer, argument: Any, value: Any) -> Iterator[Any]:
     kind, name = str(argument.type), argument.name
     if trusts_its_callers(found.subject) and not _is_safe(argument):
         return
-    if name in TAKEN_FROM_OUT or name in _NO_OTHERS:
+    if name in TAKEN_FROM_OUT or name in NO_OTHERS:
         return
     if name in _WORDS and (value is None or isinstance(value, str)):
         yield from (word for word in _WORDS[name] if word != value)

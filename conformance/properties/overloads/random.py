@@ -180,7 +180,7 @@ def _numbers_count(target: Target, recorder: Recorder, found: Answer) -> None:
                 continue
             draws = [_drawn(target, recorder, one, form) for one in (found, changed)]
             if draws[0] is None or draws[1] is None:
-                return  # another check says so
+                continue  # a failure that is recorded
             text = f"with another {name} the {form} draws the same numbers after one seed."
             differs = not _equal(draws[0], draws[1])
             fact(recorder, differs, Kind.VALUE, text, sample=found.sample.index)
@@ -229,6 +229,7 @@ def _drawn(target: Target, recorder: Recorder, found: Answer, form: str) -> list
     torch.manual_seed(_SEED)
     outcome = run(target, _form(found.subject.info, form), copy)
     if not outcome.ok:
+        failed_call(target, recorder, found.sample, outcome, f"the {form}")
         return None
     return [on_host(tensor) for tensor in trees.tensors(outcome.value)]
 

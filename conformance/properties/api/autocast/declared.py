@@ -104,8 +104,9 @@ def operators_declared_to_promote(lab: Lab) -> None:
         for given_in in (torch.float32, torch.bfloat16):
             _both_times(lab, (name,), given_in, torch.bfloat16, given_in)
         for word, op, given, options in calls(lab, (name,), torch.float32):
+            floats = sum(tensor.is_floating_point() for tensor in trees.tensors(given))
             for narrow, tensor in enumerate(trees.tensors(given)):
-                if not tensor.is_floating_point():
+                if not tensor.is_floating_point() or floats < 2:
                     continue
                 mixed = _narrowed(given, narrow)
                 result = _call(lab, op, mixed, options, torch.bfloat16, torch.float32)
