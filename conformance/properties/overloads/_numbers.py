@@ -105,9 +105,15 @@ def _others(value: Any) -> Iterator[Any]:
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, float):
-        yield value / 2 + 0.375
+        yield other_float(value)
     else:
         yield from _beside(value)
+
+
+def other_float(value: float) -> float:
+    """Return another number, which is a probability if the given one is."""
+    other = value / 2 + 0.375
+    return value / 2 if other == value else other
 
 
 def _beside(value: Any, name: str = "") -> Iterator[Any]:

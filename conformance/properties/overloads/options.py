@@ -15,7 +15,13 @@ from conformance.checking.recorder import Recorder
 from conformance.properties.overloads._answers import Answer, answers, dtypes, is_declared, trusts_its_callers
 from conformance.properties.overloads._changes import again, arguments, backwards, with_argument, with_tensor
 from conformance.properties.overloads._forms import forms_of, hold
-from conformance.properties.overloads._numbers import NO_OTHERS, beside, pairs_of_callers, results_differ
+from conformance.properties.overloads._numbers import (
+    NO_OTHERS,
+    beside,
+    other_float,
+    pairs_of_callers,
+    results_differ,
+)
 from conformance.properties.overloads.values import with_special_values
 from conformance.samples.kernels import base_name
 from conformance.samples.operators import Sample
@@ -194,7 +200,7 @@ def _others(found: Answer, argument: Any, value: Any) -> Iterator[Any]:
         elif integral or isinstance(base, int):
             yield int(base) + 2
         else:
-            yield base / 2 + 0.375
+            yield other_float(base)
     elif kind == "int" and isinstance(value, int):
         yield value + 1
     elif kind == "List[int]" and value and re.search("stride|dilation|padding", name):

@@ -40,6 +40,7 @@ from conformance.properties.overloads._forms import (
 )
 from conformance.properties.overloads._layouts import at_offset
 from conformance.properties.overloads._memory import keeps_no_memory
+from conformance.properties.overloads._numbers import other_float
 from conformance.samples.built import DRAWN
 from conformance.samples.copies import to_host
 from conformance.subjects.databases import Subject
@@ -204,7 +205,7 @@ def _other_numbers(value: Any) -> Iterator[Any]:
     elif isinstance(value, int):
         yield from (value + 2, value - 1)
     elif isinstance(value, float):
-        yield from (value / 2 + 0.375, value + 1.5)
+        yield from (other_float(value), value + 1.5)
 
 
 def _surely_differ(found: Answer, changed: Answer) -> bool:
