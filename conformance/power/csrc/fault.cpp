@@ -590,6 +590,12 @@ Stack with_copies(const Place& place, const Stack& arguments) {
     if (place.written[i] && arguments[i].isTensor() && arguments[i].toTensor().defined()) {
       const at::Tensor tensor = arguments[i].toTensor();
       copies[i] = is_expanded(tensor) ? tensor : tensor.clone();
+    } else if (place.written[i] && arguments[i].isTensorList()) {
+      std::vector<at::Tensor> list = arguments[i].toTensorVector();
+      for (at::Tensor& tensor : list) {
+        tensor = tensor.clone();
+      }
+      copies[i] = list;
     }
   }
   return copies;

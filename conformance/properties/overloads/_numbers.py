@@ -5,6 +5,8 @@ one must not count in the other.
 from __future__ import annotations
 
 import itertools
+import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,6 +27,13 @@ _CHANGED = 4
 #: Options without another value that is promised to mean something: an order that is not asked for is free,
 #: and no target may be the blank of ctc_loss (its calls differ in it).
 NO_OTHERS = frozenset({"sorted", "blank"})
+#: Arguments of overloads without another value for which every call is defined: along another dimension
+#: places may repeat, of which any may be written last.
+_NO_OTHERS_OF = frozenset({"scatter.src.dim", "index_copy.dim"})
+#: Numbers that name places and sizes; what others of them mean was decided with the shapes of the call.
+PLACES = re.compile(
+    r"dims?\d?$|axis|size|index|length|num_|indices|sections|offset$|start|end|step|groups|repeats|n$|k$|p$"
+)
 #: Numbers that stand for words, each with its last one; the first is 0.
 _WORDS = {"reduction": 2, "interpolation_mode": 2, "padding_mode": 2, "mode": 2}
 #: Arguments that say what the sizes of tensors say, or a dtype.
@@ -34,13 +43,16 @@ OF_SIZES = frozenset({"N", "C", "HxW", "out_dtype", "compute_mode", *TAKEN_FROM_
 def beside(found: Answer) -> Iterator[tuple[str, Answer]]:
     """Yield the name of an argument and the answer to the call with another number there, if it differs.
 
-    Calls that only operators may make have none: see :func:`pairs_of_callers`. Nor have scalars beside
-    tensors, whose values are for options.
+    Calls that only operators may make have none: see :func:`pairs_of_callers`. Nor have scalars that are
+    values: another property gives them others.
     """
     if trusts_its_callers(found.subject):
         return
     for argument, value in arguments(found):
-        if argument.name in OF_SIZES or str(argument.type) == "number":
+        name = argument.name
+        if name in OF_SIZES or f"{found.subject.name}.{name}" in _NO_OTHERS_OF:
+            continue
+        if str(argument.type) == "number" and not PLACES.match(name):
             continue
         for other in _others(value) if isinstance(value, float) else _beside(value, argument.name):
             changed = again(found, with_argument(found, argument.name, other))
@@ -56,7 +68,7 @@ def pairs_of_callers(subject: Subject, dtype: str) -> Iterator[tuple[str, Answer
     known = calls_of_callers(subject, dtype)
     seen: set[str] = set()
     for name, one, other in pairs([known[index] for index in range(known.available)], subject):
-        if name in seen or not _are_words(name, one, other, subject):
+        if name in seen or name == "accumulate" or not _are_words(name, one, other, subject):
             continue
         first, second = answer(subject, dtype, one), answer(subject, dtype, other)
         if first is not None and second is not None and results_differ(first, second):
@@ -112,7 +124,7 @@ def _others(value: Any) -> Iterator[Any]:
 
 def other_float(value: float) -> float:
     """Return another number, which is a probability if the given one is."""
-    other = value / 2 + 0.375
+    other = value / 2 + 0.375 if math.isfinite(value) else 2.0
     return value / 2 if other == value else other
 
 
@@ -121,7 +133,7 @@ def _beside(value: Any, name: str = "") -> Iterator[Any]:
     if name in NO_OTHERS:
         return
     if type(value) is int:
-        numbers = (value + 1, value - 1)
+        numbers = (value + 1, value - 1) if name != "p" else (value - 1,)  # the multivariate gamma's domain
         yield from (one for one in numbers if (one >= 0 or value < 0) and one <= _WORDS.get(name, one))
     elif isinstance(value, (list, tuple)) and value and all(type(one) is int for one in value):
         yield [one + 1 for one in value]

@@ -17,6 +17,7 @@ from conformance.properties.overloads._changes import again, arguments, backward
 from conformance.properties.overloads._forms import forms_of, hold
 from conformance.properties.overloads._numbers import (
     NO_OTHERS,
+    PLACES,
     beside,
     other_float,
     pairs_of_callers,
@@ -71,11 +72,6 @@ _WORDS = {
 }
 #: The effect of their options is a choice among algorithms, or decides which values count as zero.
 _FREE = frozenset({"linalg_lstsq"})
-
-#: Numbers that name places and sizes; what others of them mean was decided with the shapes of the call.
-_PLACES = re.compile(
-    r"dims?\d?$|axis|size|index|length|num_|indices|sections|offset$|start|end|step|groups|repeats|n$|k$|p$"
-)
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -183,14 +179,16 @@ def _others(found: Answer, argument: Any, value: Any) -> Iterator[Any]:
     if name in _WORDS and (value is None or isinstance(value, str)):
         yield from (word for word in _WORDS[name] if word != value)
     elif isinstance(value, bool):
-        yield not value
+        # Of places that repeat any may be written last, if what is written there is not added up.
+        if name != "accumulate" or not value:
+            yield not value
     elif kind == "Optional[Tensor]":
         if isinstance(value, torch.Tensor):
             yield None
     elif kind == "List[bool]" and value is not None:
         for one in range(len(value)):
             yield [place == one for place in range(len(value))]
-    elif _PLACES.match(name) or "Tensor" in kind:
+    elif PLACES.match(name) or "Tensor" in kind:
         return
     elif kind in ("number", "float", "Optional[float]", "Optional[number]"):
         integral = not (found.dtype.is_floating_point or found.dtype.is_complex)
@@ -219,7 +217,7 @@ def _is_safe(argument: Any) -> bool:
 
 def _more(found: Answer, argument: Any, value: Any) -> Iterator[Any]:
     """Values that some options need to show: below zero, an index that occurs, an element of the input."""
-    if trusts_its_callers(found.subject) or _PLACES.match(argument.name) or isinstance(value, bool):
+    if trusts_its_callers(found.subject) or PLACES.match(argument.name) or isinstance(value, bool):
         return
     if str(argument.type) == "int":
         yield from (0, 1)
