@@ -46,6 +46,7 @@ class Data:
             },
             "CALLS": lambda: {key[1]: samples for key, samples in self._sets("calls").items()},
             "CALLS_OF_CALLERS": lambda: {key[1]: samples for key, samples in self._sets("callers").items()},
+            "CALLS_ALIKE": lambda: {key[1]: samples for key, samples in self._sets("alike").items()},
             "PROGRAMS": lambda: {key[1]: programs for key, programs in self._sets("programs").items()},
             "REFERENCE_SAMPLES": lambda: {
                 dtype_of(key[1]): samples for key, samples in self._sets("reference").items()

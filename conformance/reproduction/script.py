@@ -28,6 +28,7 @@ _REPLACED = {
     "samples.operators": ("samples_of", "reference_samples_of"),
     "samples.calls": ("calls_of",),
     "properties.overloads._callers": ("calls_of_callers",),
+    "properties.overloads._numbers": ("calls_alike",),
     "samples.programs.generator": ("programs_of",),
     "samples.modules": ("module_samples",),
     "samples.optimizers": ("optimizer_samples",),

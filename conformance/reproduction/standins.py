@@ -23,6 +23,7 @@ SAMPLES: dict[Any, Any] = {}
 REFERENCE_SAMPLES: dict[Any, Any] = {}
 CALLS: dict[str, Any] = {}
 CALLS_OF_CALLERS: dict[str, Any] = {}
+CALLS_ALIKE: dict[str, Any] = {}
 PROGRAMS: dict[str, Any] = {}
 MODULE_SAMPLES: dict[Any, Any] = {}
 OPTIMIZER_SAMPLES: dict[Any, Any] = {}
@@ -165,6 +166,11 @@ def calls_of(subject: Any, dtype: str) -> Any:
 def calls_of_callers(subject: Any, dtype: str) -> Any:
     """The calls that operators make of the overload: a copy of those that the check took."""
     return SampleSet(subject.name, CALLS_OF_CALLERS.get(dtype, []))
+
+
+def calls_alike(subject: Any, dtype: str) -> Any:
+    """The calls that are compared with each other: a copy of those that the check took."""
+    return SampleSet(subject.name, CALLS_ALIKE.get(dtype, []))
 
 
 def programs_of(subject: str, dtype: str) -> Any:

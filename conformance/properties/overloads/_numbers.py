@@ -65,7 +65,7 @@ def pairs_of_callers(subject: Subject, dtype: str) -> Iterator[tuple[str, Answer
     """Yield the name of an argument and the answers to two calls of operators that differ by it alone."""
     if not trusts_its_callers(subject):
         return
-    known = calls_of_callers(subject, dtype)
+    known = calls_alike(subject, dtype)
     seen: set[str] = set()
     for name, one, other in pairs([known[index] for index in range(known.available)], subject):
         if name in seen or name == "accumulate" or not _are_words(name, one, other, subject):
@@ -89,9 +89,9 @@ def pairs(samples: Sequence[Sample], subject: Subject) -> Iterator[tuple[str, Sa
                 yield argument.name, samples[start], samples[index]
 
 
-def calls_of_callers(subject: Subject, dtype: str) -> SampleSet:
+def calls_alike(subject: Subject, dtype: str) -> SampleSet:
     """Return calls of an overload that operators make for samples that are alike, beside those kept of it."""
-    return calls.kept(subject, ("numbers", dtype), lambda: list(_made(subject, dtype)))
+    return calls.kept(subject, ("alike", dtype), lambda: list(_made(subject, dtype)))
 
 
 def _made(subject: Subject, dtype: str) -> Iterator[Sample]:
