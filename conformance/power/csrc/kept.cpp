@@ -1,7 +1,6 @@
 #include "kept.h"
 
 #include <ATen/Functions.h>
-#include <c10/util/Exception.h>
 
 #include <atomic>
 #include <mutex>
