@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -34,29 +35,46 @@ def renewed(
 ) -> Sample | None:
     """Return a sample with the metadata and the other arguments of ``sample`` but other data, or None.
 
-    It is the sample of another seed if that has the same form; else the sample with the elements of its
+    It is the first of :func:`renewals`.
+    """
+    return next(renewals(subject, dtype, sample, requires_grad=requires_grad), None)
+
+
+def renewals(
+    subject: Subject, dtype: torch.dtype, sample: Sample, *, requires_grad: bool = False
+) -> Iterator[Sample]:
+    """Yield the sample of another seed if that has the same form, then the sample with the elements of its
     floating tensors in another order, as far as the operator's domain allows that.
     """
     candidates = other_samples(subject.name, dtype, requires_grad)
     if sample.index < len(candidates):
         candidate = candidates[sample.index].replace(process=sample.process, stays=sample.stays)
         if same_form(sample, candidate) and differs(sample, candidate):
-            return candidate
+            yield candidate
     if any(word in subject.name for word in _TIED):
-        return None
+        return
     turned = reordered(sample)
-    return turned if differs(sample, turned) else None
+    if differs(sample, turned):
+        yield turned
 
 
 def renewed_with_oracle(
-    subject: Subject, dtype: torch.dtype, sample: Sample
+    subject: Subject,
+    dtype: torch.dtype,
+    sample: Sample,
+    accurate: Callable[[Sample, Expected], bool] = lambda sample, expected: True,
 ) -> tuple[Sample, Expected] | None:
-    """Return other data with the oracle's values for it; None if there is none or the CPU refuses it."""
-    fresh = renewed(subject, dtype, sample)
-    if fresh is None:
-        return None
-    expected = compute(subject, dtype, fresh)
-    return (fresh, expected) if expected.ok else None
+    """Return other data with the oracle's values for it; None if there is none or the CPU refuses it.
+
+    It is the first whose values ``accurate`` takes; the first of all if there is no such data.
+    """
+    first = None
+    for fresh in renewals(subject, dtype, sample):
+        expected = compute(subject, dtype, fresh)
+        if expected.ok and accurate(fresh, expected):
+            return fresh, expected
+        first = first or ((fresh, expected) if expected.ok else None)
+    return first
 
 
 def reordered(sample: Sample) -> Sample:

@@ -19,6 +19,7 @@ from conformance.oracle.renewal import copy_into, renewed_with_oracle
 from conformance.properties import modes
 from conformance.properties.operators._common import (
     _with_expected,
+    compare_result,
     copy_in,
     dtype_under_test,
     failed_call,
@@ -137,8 +138,18 @@ class Replays:
     def fresh_data(self, sample: Sample) -> tuple[Sample, Expected] | None:
         """Return other data for the sample's tensors with the oracle's values; None, which is noted, if there
         is none.
+
+        Which data it is does not matter here. It is data for which the CPU is as accurate as a device has to
+        be, if there is some: a mean of two close numbers, rounded, leaves nothing of their difference.
         """
-        renewed = renewed_with_oracle(self.subject, dtype_under_test(self.recorder), sample)
+
+        def accurate(fresh: Sample, want: Expected) -> bool:
+            trial, cpu = self.recorder.trial(), self.target.on_cpu()
+            # Copies: torch cannot compare a tensor of 8 bit floats with itself.
+            own = trees.tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, want.plain)
+            return compare_result(cpu, trial, self.subject, fresh, own, want, place=False)
+
+        renewed = renewed_with_oracle(self.subject, dtype_under_test(self.recorder), sample, accurate)
         if renewed is None:
             self.recorder.note(f"no other data can be made for sample {sample.index}")
         return renewed

@@ -100,6 +100,35 @@ def planted_writes_to_copies(module: Any, inputs: Any) -> Callable[..., Any]:
     return lambda *args: module(*[x.clone() if isinstance(x, torch.Tensor) else x for x in args])
 
 
+@register_backend
+def planted_saves_the_state_that_it_writes(module: Any, inputs: Any) -> Callable[..., Any]:
+    """Compute gradients with what the inputs hold when they are asked for."""
+
+    class Late(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *given: torch.Tensor) -> Any:
+            ctx.given = given
+            with torch.no_grad():
+                return tuple(module(*given))
+
+        @staticmethod
+        def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+            now = [x.detach().clone().requires_grad_(x.requires_grad) for x in ctx.given]
+            with torch.enable_grad():
+                results = module(*now)
+            asked = [x for x in now if x.requires_grad]
+            found = iter(torch.autograd.grad(results, asked, grads))
+            return tuple(next(found) if x.requires_grad else None for x in now)
+
+    return Late.apply
+
+
+@register_backend
+def planted_refuses(module: Any, inputs: Any) -> Callable[..., Any]:
+    """Compile nothing."""
+    raise RuntimeError("planted")
+
+
 class LosesTheLastWrite(fake_graph.Graph):
     """Leaves the last write in place out of every replay."""
 

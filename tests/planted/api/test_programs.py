@@ -101,4 +101,22 @@ def test_a_lazy_device_that_is_asked_for_nothing_between_steps_hides_the_loss(
 
 def test_every_property_has_a_fault() -> None:
     names = {entry.name for entry in properties("api")} - set(BEHAVIOURS)
-    assert names == {row[0] for row in FAULTS}
+    assert names == {row[0] for row in FAULTS} | {"compiled-state"}
+
+
+@pytest.mark.parametrize(
+    ("backend", "kinds"),
+    [
+        ("eager", set()),
+        ("planted_drops_a_write", {Kind.VALUE}),
+        ("planted_writes_to_copies", {Kind.VALUE}),
+        ("planted_saves_the_state_that_it_writes", {Kind.VALUE}),
+        ("planted_refuses", {Kind.EXCEPTION}),
+    ],
+)
+def test_compiled_programs_that_write_state(backend: str, kinds: set[Kind]) -> None:
+    target = Target("fake", None, "cpu", frozenset(DTYPES), {}, mode="compile", compile_backend=backend)
+    entry, subject = find("api", "compiled-state"), find_subject("api", "programs")
+    recorder = Recorder(ResultId(CaseId(entry.name, subject.name), "float32"), seed=0)
+    entry.check(target, subject, recorder)
+    assert {failure.kind for failure in recorder.result().failures} == kinds

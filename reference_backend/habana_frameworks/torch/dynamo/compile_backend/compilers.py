@@ -14,7 +14,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 
-from . import config, graph_text, inductor, passes, summary
+from . import config, graph_text, inductor, passes, saved, summary
 from .context import OptimizerContext
 from .log import logger
 
@@ -48,10 +48,13 @@ class GraphCompiler:
     def partition(self, joint: GraphModule, inputs: Sequence[Any], **arguments: Any) -> Any:
         """Divide a joint graph into forward and backward graph."""
         if not self._fused:
-            return min_cut_rematerialization_partition(joint, inputs, **arguments)
-        with inductor.virtual_fake_mode(self._fake_mode):
-            folding = bool(self._settings["joint_graph_constant_folding"])
-            return inductor.partition(joint, inputs, folding, **arguments)
+            parts = min_cut_rematerialization_partition(joint, inputs, **arguments)
+        else:
+            with inductor.virtual_fake_mode(self._fake_mode):
+                folding = bool(self._settings["joint_graph_constant_folding"])
+                parts = inductor.partition(joint, inputs, folding, **arguments)
+        saved.save_copies_of_written(*parts, arguments["num_fwd_outputs"])
+        return parts
 
     def forward(self, graph: GraphModule, inputs: Sequence[Any]) -> Boxed:
         """Compile a forward graph; what it saves for the backward graph may get other strides."""

@@ -12,30 +12,23 @@ from torch.autograd.function import once_differentiable
 
 from .base import Fp8Module
 from .cpp_extensions import cast_to_fp8
-from .fp8 import FP8GlobalStateManager, get_fp8_te_dtype, get_fp8_te_sr
+from .fp8 import FP8GlobalStateManager, begin_step, get_fp8_te_dtype, get_fp8_te_sr
 from .recipe import DelayedScaling
 
 _Q, _K, _V = range(3)
 
 
 class _Fp8Attention(torch.autograd.Function):
-    """Attention of q, k and v in fp8; the gradient of the result is fp8 in the backward pass."""
+    """Attention of q, k and v, which come rounded too; the gradient of the result is rounded to fp8."""
 
     @staticmethod
     def forward(
-        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None,
-        is_causal: bool, softmax_mode: str, module: FusedAttention, recipe: DelayedScaling, group: Any,
+        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
+        low_q: torch.Tensor, low_k: torch.Tensor, low_v: torch.Tensor, back: torch.Tensor,
+        mask: torch.Tensor | None, is_causal: bool, softmax_mode: str,
+        module: FusedAttention, recipe: DelayedScaling, group: Any,
     ) -> torch.Tensor:  # fmt: skip
-        metas = module.metas(recipe, q.device)
-        forward, measure = metas["scaling_fwd"], module.learns()
-        if measure:
-            module.begin("scaling_fwd", recipe, group)
-        kind = get_fp8_te_dtype(recipe)
-        low = [
-            cast_to_fp8(tensor, forward, place, kind, measure_amax=measure)
-            for place, tensor in ((_Q, q), (_K, k), (_V, v))
-        ]
-        back = forward.scale_inv.clone()
+        low = (low_q, low_k, low_v)
         scale = 1 / math.sqrt(q.size(-1)) if module.scale is None else module.scale
         out, matrix, kept, _ = torch.ops.hpu.fp8_sdpa_fwd(
             *low, mask, module.attention_dropout if module.training else 0.0, scale, is_causal, softmax_mode,
@@ -52,16 +45,16 @@ class _Fp8Attention(torch.autograd.Function):
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
         q, k, v, back, matrix, kept, out = ctx.saved_tensors
         module, recipe, group, is_causal, scale, dtypes = ctx.about
-        if module.training:
-            module.begin("scaling_bwd", recipe, group)
         meta = module.fp8_meta["scaling_bwd"]
+        if module.training:
+            begin_step(meta, recipe, False, group)
         kind, at_random = get_fp8_te_dtype(recipe, False), get_fp8_te_sr(recipe, False)
         gradient = cast_to_fp8(grads[0], meta, 0, kind, at_random, module.training)
         found = torch.ops.hpu.fp8_sdpa_bwd(
             gradient, q, k, v, matrix, kept, is_causal, ctx.p, scale, back[_Q], back[_K], back[_V], None,
             meta.scale_inv[0].clone(), None, None, None, False, out,
         )  # fmt: skip
-        return (*(one.to(dtype) for one, dtype in zip(found[:3], dtypes, strict=True)), *[None] * 6)
+        return (*(one.to(dtype) for one, dtype in zip(found[:3], dtypes, strict=True)), *[None] * 10)
 
 
 class FusedAttention(Fp8Module):
@@ -105,7 +98,11 @@ class FusedAttention(Fp8Module):
         if query.dim() == 4 and key.size(1) not in (1, query.size(1)):
             key, value = (t.repeat_interleave(query.size(1) // t.size(1), 1) for t in (key, value))
         recipe, group = FP8GlobalStateManager.get_fp8_recipe(), FP8GlobalStateManager.get_fp8_group()
+        low = self.rounded(recipe, group, query, key, value)
+        # Dynamo breaks the graph at an autograd function that gets one tensor twice.
+        key = key.view_as(key) if key is query else key
+        value = value.view_as(value) if value is query or value is key else value
         found: torch.Tensor = _Fp8Attention.apply(
-            query, key, value, attn_mask, is_causal, softmax_mode, self, recipe, group
+            query, key, value, *low, attn_mask, is_causal, softmax_mode, self, recipe, group
         )
         return found

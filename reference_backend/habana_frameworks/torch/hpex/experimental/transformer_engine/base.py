@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from .fp8 import in_backward, update_scales
+from .cpp_extensions import cast_to_fp8
+from .fp8 import begin_step, get_fp8_te_dtype, in_backward
 from .recipe import DelayedScaling
-from .utils import FP8TensorMeta
+from .utils import ROOM, FP8TensorMeta
 
 
 class Fp8Module(torch.nn.Module):
@@ -18,26 +21,51 @@ class Fp8Module(torch.nn.Module):
     #: Number of tensors of the forward pass, and of the backward pass.
     PLACES = (2, 1)
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device | str | None = None) -> None:
         super().__init__()
-        self.fp8_meta: dict[str, FP8TensorMeta] = {}
-        self._steps = {"scaling_fwd": 0, "scaling_bwd": 0}
+        place = torch.device(device or "hpu")
+        if place.type == "meta":
+            place = torch.device("hpu")
+        with torch.inference_mode(False):  # training writes to what evaluation may make
+            self.fp8_meta = {
+                name: FP8TensorMeta.make(places, ROOM, place)
+                for name, places in zip(("scaling_fwd", "scaling_bwd"), self.PLACES, strict=True)
+            }
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Any:
+        """Move the scales to where the parameters go; their dtype and values stay."""
+        found = super()._apply(fn, recurse)
+        device = fn(torch.empty(0, device=self.fp8_meta["scaling_fwd"].scale.device)).device
+        if device.type != "meta":
+            self._bring(device)
+        return found
+
+    def _bring(self, device: torch.device) -> None:
+        with torch.inference_mode(False):
+            self.fp8_meta = {name: meta.to(device) for name, meta in self.fp8_meta.items()}
 
     def metas(self, recipe: DelayedScaling, device: torch.device) -> dict[str, FP8TensorMeta]:
-        """Scales of both passes, made at the first use and anew if a recipe has another history."""
-        with torch.inference_mode(False), torch.no_grad():  # training writes to what evaluation may make
-            for name, places in zip(("scaling_fwd", "scaling_bwd"), self.PLACES, strict=True):
-                meta = self.fp8_meta.get(name)
-                if meta is None or meta.amax_history.size(0) != recipe.amax_history_len:
-                    fresh = FP8TensorMeta.make(places, recipe.amax_history_len, device)
-                    if meta is not None:
-                        fresh.scale.copy_(meta.scale)
-                        fresh.scale_inv.copy_(meta.scale_inv)
-                        fresh.amax_history[0].copy_(meta.amax_history[0])
-                    self.fp8_meta[name] = fresh
-                elif meta.scale.device != device:
-                    moved = (meta.scale, meta.scale_inv, meta.amax_history)
-                    self.fp8_meta[name] = FP8TensorMeta(*(tensor.to(device) for tensor in moved))
+        """Scales of both passes, on the device of an input and with room for the history of a recipe.
+
+        Raises:
+            RuntimeError: in a graph, on another device or with too little room: the backward pass of a graph
+                cannot write to what its forward pass makes.
+        """
+        meta = self.fp8_meta["scaling_fwd"]
+        away, short = meta.scale.device != device, meta.amax_history.size(0) < recipe.amax_history_len
+        if (away or short) and torch.compiler.is_compiling():
+            raise RuntimeError(
+                f"the scales of {type(self).__name__} are on {meta.scale.device} with room for "
+                f"{meta.amax_history.size(0)} steps, and a graph needs them on {device} for "
+                f"{recipe.amax_history_len}: run one step without torch.compile first"
+            )
+        if away:
+            self._bring(device)
+        if short:
+            with torch.inference_mode(False):
+                self.fp8_meta = {
+                    name: meta.with_room(recipe.amax_history_len) for name, meta in self.fp8_meta.items()
+                }
         return self.fp8_meta
 
     def learns(self) -> bool:
@@ -45,21 +73,29 @@ class Fp8Module(torch.nn.Module):
         return self.training and not in_backward()
 
     @torch.no_grad()
-    def begin(self, name: str, recipe: DelayedScaling, group: Any) -> None:
-        """Make the scales of a step from those before it."""
-        step = self._steps[name]
-        self._steps[name] += 1
-        if step and step % recipe.interval == 0:
-            update_scales(self.fp8_meta[name], recipe, name == "scaling_fwd", group)
+    def rounded(self, recipe: DelayedScaling, group: Any, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Tensors of the forward pass in fp8, one for each place, and the inverse of their scales.
+
+        A forward pass that counts begins a step. The backward pass has the scales of its forward pass: the
+        inverse is a copy.
+        """
+        meta, measure = self.metas(recipe, tensors[0].device)["scaling_fwd"], self.learns()
+        if measure:
+            begin_step(meta, recipe, True, group)
+        kind = get_fp8_te_dtype(recipe)
+        low = [
+            cast_to_fp8(tensor.detach(), meta, place, kind, measure_amax=measure)
+            for place, tensor in enumerate(tensors)
+        ]
+        return (*low, meta.scale_inv.clone())
 
     def get_extra_state(self) -> torch.Tensor:
         """Scales and histories as bytes, uint8."""
         buffer = io.BytesIO()
-        tensors = {
-            name: [meta.scale.cpu(), meta.scale_inv.cpu(), meta.amax_history.cpu()]
-            for name, meta in self.fp8_meta.items()
-        }
-        torch.save({"tensors": tensors, "steps": self._steps}, buffer)
+        torch.save(
+            {name: dataclasses.asdict(meta.to(torch.device("cpu"))) for name, meta in self.fp8_meta.items()},
+            buffer,
+        )
         return torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Any) -> None:
@@ -67,9 +103,5 @@ class Fp8Module(torch.nn.Module):
         if state is None or not isinstance(state, torch.Tensor) or not state.numel():
             return
         loaded = torch.load(io.BytesIO(state.cpu().numpy().tobytes()), weights_only=True)
-        device = next((p.device for p in self.parameters()), torch.device("hpu"))
-        self.fp8_meta = {
-            name: FP8TensorMeta(*(tensor.to(device) for tensor in tensors))
-            for name, tensors in loaded["tensors"].items()
-        }
-        self._steps = dict(loaded["steps"])
+        device = self.fp8_meta["scaling_fwd"].scale.device
+        self.fp8_meta = {name: FP8TensorMeta(**tensors).to(device) for name, tensors in loaded.items()}

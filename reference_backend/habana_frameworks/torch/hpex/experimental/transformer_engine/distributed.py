@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch.utils import checkpoint as torch_checkpoint
 
 from .fp8 import FP8GlobalStateManager, in_backward
@@ -38,6 +39,8 @@ class activation_checkpointing(contextlib.ContextDecorator):
 
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Run a function without its intermediate results; the backward pass runs it again, in fp8 as before."""
+    if torch.compiler.is_compiling():  # the state is traced once, with what the graph computes again
+        return torch_checkpoint.checkpoint(function, *args, use_reentrant=False, **kwargs)
     again = activation_checkpointing()
 
     def contexts() -> tuple[Any, Any]:

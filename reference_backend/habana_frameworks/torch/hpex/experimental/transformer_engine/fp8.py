@@ -118,12 +118,16 @@ def _default_sf_compute(amax: torch.Tensor, scale: torch.Tensor, fp8_max: float,
     return torch.where(usable, wanted, scale)
 
 
-def update_scales(meta: FP8TensorMeta, recipe: DelayedScaling, fprop: bool, group: Any = None) -> None:
-    """Make new scales from the history, which moves on by one step.
+@torch.no_grad()
+def begin_step(meta: FP8TensorMeta, recipe: DelayedScaling, fprop: bool, group: Any = None) -> None:
+    """Begin a step: each ``interval`` steps, make new scales from the history, which moves on.
 
-    With ``reduce_amax`` the ranks of a group agree on the magnitudes of the last step first.
+    Tensors decide whether the scales change, so that all steps of a compiled program have one graph. The
+    functions of a recipe are called in each step, the first included. With ``reduce_amax`` the ranks of a
+    group agree on the magnitudes of the last step first.
     """
-    history = meta.amax_history
+    due = (meta.step > 0) & (meta.step % recipe.interval == 0)
+    history = meta.amax_history[: recipe.amax_history_len]
     if recipe.reduce_amax and torch.distributed.is_available() and torch.distributed.is_initialized():
         last = history[0].clone()
         torch.distributed.all_reduce(last, torch.distributed.ReduceOp.MAX, group=group)
@@ -137,7 +141,8 @@ def update_scales(meta: FP8TensorMeta, recipe: DelayedScaling, fprop: bool, grou
         scale = recipe.scaling_factor_compute_algo(amax, meta.scale, largest, recipe)
     else:
         scale = _default_sf_compute(amax, meta.scale, largest, recipe.margin)
-    meta.scale.copy_(scale)
-    meta.scale_inv.copy_(scale.reciprocal())
-    history.copy_(history.roll(1, 0))
-    history[0].zero_()
+    meta.scale.copy_(torch.where(due, scale, meta.scale))
+    meta.scale_inv.copy_(torch.where(due, scale.reciprocal(), meta.scale_inv))
+    moved = torch.nn.functional.pad(history[:-1], (0, 0, 1, meta.amax_history.size(0) - history.size(0)))
+    meta.amax_history.copy_(torch.where(due, moved, meta.amax_history))
+    meta.step.add_(1)

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from .base import Fp8Module
 from .cpp_extensions import cast_to_fp8
-from .fp8 import FP8GlobalStateManager, get_fp8_te_dtype, get_fp8_te_sr
+from .fp8 import FP8GlobalStateManager, begin_step, get_fp8_te_dtype, get_fp8_te_sr
 from .recipe import DelayedScaling
 from .utils import FP8BwdTensors, FP8FwdTensors
 
@@ -19,23 +19,17 @@ _INPUT, _WEIGHT, _GRAD = FP8FwdTensors.GEMM1_INPUT, FP8FwdTensors.GEMM1_WEIGHT, 
 
 
 class _Fp8Linear(torch.autograd.Function):
-    """x w' + b of fp8 values; the gradients are products of fp8 values too."""
+    """x w' + b of fp8 values; the gradients are products of fp8 values too.
+
+    They come as ``x`` and ``w``: in a graph of Dynamo, the forward pass of an autograd function may not
+    change the state of a module.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, inp: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, module: Linear,
-        recipe: DelayedScaling, group: Any,
+        ctx: Any, inp: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, x: torch.Tensor,
+        w: torch.Tensor, back: torch.Tensor, module: Linear, recipe: DelayedScaling, group: Any,
     ) -> torch.Tensor:  # fmt: skip
-        metas = module.metas(recipe, inp.device)
-        forward, measure = metas["scaling_fwd"], module.learns()
-        if measure:
-            module.begin("scaling_fwd", recipe, group)
-        kind = get_fp8_te_dtype(recipe)
-        flat = inp.reshape(-1, inp.size(-1))
-        x = cast_to_fp8(flat, forward, _INPUT, kind, measure_amax=measure)
-        w = cast_to_fp8(weight, forward, _WEIGHT, kind, measure_amax=measure)
-        # The scales of a backward pass are those of its forward pass.
-        back = forward.scale_inv.clone()
         out = torch.ops.hpu.fp8_gemm_v2(
             x, False, w, True, None, inp.dtype, back[_INPUT], back[_WEIGHT], bias, False
         )
@@ -49,9 +43,9 @@ class _Fp8Linear(torch.autograd.Function):
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
         x, w, back = ctx.saved_tensors
         module, recipe, group, shape, dtype, weight_dtype, has_bias = ctx.about
-        if module.training:
-            module.begin("scaling_bwd", recipe, group)
         meta = module.fp8_meta["scaling_bwd"]
+        if module.training:
+            begin_step(meta, recipe, False, group)
         flat = grads[0].reshape(-1, grads[0].size(-1))
         kind, at_random = get_fp8_te_dtype(recipe, False), get_fp8_te_sr(recipe, False)
         gradient = cast_to_fp8(flat, meta, _GRAD, kind, at_random, module.training)
@@ -64,7 +58,7 @@ class _Fp8Linear(torch.autograd.Function):
             of_weight = gemm(gradient, True, x, False, None, weight_dtype, scale, back[_INPUT])
         if has_bias and ctx.needs_input_grad[2]:
             of_bias = flat.sum(0).to(weight_dtype)
-        return of_input, of_weight, of_bias, None, None, None
+        return of_input, of_weight, of_bias, *[None] * 6
 
 
 class Linear(Fp8Module):
@@ -98,7 +92,7 @@ class Linear(Fp8Module):
         """
         if skip_weight_param_allocation:
             raise NotImplementedError("Linear has weights of its own: leave skip_weight_param_allocation out")
-        super().__init__()
+        super().__init__(device)
         self.in_features, self.out_features, self.use_bias = in_features, out_features, bias
         options: dict[str, Any] = {"dtype": params_dtype or dtype, "device": device or "hpu"}
         self.weight = torch.nn.Parameter(torch.empty(out_features, in_features, **options))
@@ -122,7 +116,8 @@ class Linear(Fp8Module):
         if torch.is_autocast_enabled("hpu"):
             inp = inp.to(torch.get_autocast_dtype("hpu"))
         recipe, group = FP8GlobalStateManager.get_fp8_recipe(), FP8GlobalStateManager.get_fp8_group()
-        found: torch.Tensor = _Fp8Linear.apply(inp, self.weight, self.bias, self, recipe, group)
+        x, w, back = self.rounded(recipe, group, inp.reshape(-1, inp.size(-1)), self.weight)
+        found: torch.Tensor = _Fp8Linear.apply(inp, self.weight, self.bias, x, w, back, self, recipe, group)
         return found
 
     def extra_repr(self) -> str:
