@@ -260,7 +260,8 @@ def test_training_in_fp8_is_one_graph(kind: str, checkpointed: bool, length: int
         for step in range(5):
             x = (step + 1) * draw(2, 2, 6, 8, seed=step).requires_grad_()
             found = run(x)
-            seen += [found, *torch.autograd.grad(found.square().sum(), [x, *model.parameters()])]
+            grad = (5 - step) * draw(*found.shape, seed=9)
+            seen += [found, *torch.autograd.grad(found, [x, *model.parameters()], grad)]
         metas = [meta for part in model.modules() for meta in getattr(part, "fp8_meta", {}).values()]
         return [*seen, *(part for meta in metas for part in (meta.scale, meta.scale_inv, meta.amax_history))]
 
@@ -271,8 +272,8 @@ def test_training_in_fp8_is_one_graph(kind: str, checkpointed: bool, length: int
     torch._dynamo.reset()
     expected, found = train(eager, False), train(traced, True)
     assert len(graphs) == 1
-    # As below: attention of fp8 is bfloat16 in between.
-    rounding = 1e-6 if kind == "linear" else 2.0**-7
+    # As below: attention of fp8 is bfloat16 in between, and three gradients add up.
+    rounding = 1e-6 if kind == "linear" else 2.0**-6
     for one, due in zip(found, expected, strict=True):
         assert error(one, due) <= rounding
     last = list(traced.modules())[-1]
