@@ -22,11 +22,15 @@ _TIED = ("searchsorted", "bucketize", "histogram", "histogramdd", "lu_unpack", "
 "ctc_loss", "max_unpool", "sparse")  # fmt: skip
 
 
+#: Seeds that are tried before the elements are turned around: some results do not depend on their order.
+_SEEDS = ("renewal", "second renewal")
+
+
 @functools.lru_cache(maxsize=8)
-def other_samples(name: str, dtype: torch.dtype, requires_grad: bool) -> list[Sample]:
+def other_samples(name: str, dtype: torch.dtype, requires_grad: bool, seed_word: str) -> list[Sample]:
     """The samples of an operator in one dtype, made from another seed."""
     info = find("operator", name).info
-    seed = torch_private.seed_for("renewal", name, dtype_name(dtype))
+    seed = torch_private.seed_for(seed_word, name, dtype_name(dtype))
     return wrap(torch_private.sample_inputs(info, dtype, requires_grad=requires_grad, seed=seed), name)
 
 
@@ -43,14 +47,15 @@ def renewed(
 def renewals(
     subject: Subject, dtype: torch.dtype, sample: Sample, *, requires_grad: bool = False
 ) -> Iterator[Sample]:
-    """Yield the sample of another seed if that has the same form, then the sample with the elements of its
+    """Yield the samples of other seeds that have the same form, then the sample with the elements of its
     floating tensors in another order, as far as the operator's domain allows that.
     """
-    candidates = other_samples(subject.name, dtype, requires_grad)
-    if sample.index < len(candidates):
-        candidate = candidates[sample.index].replace(process=sample.process, stays=sample.stays)
-        if same_form(sample, candidate) and differs(sample, candidate):
-            yield candidate
+    for word in _SEEDS:
+        candidates = other_samples(subject.name, dtype, requires_grad, word)
+        if sample.index < len(candidates):
+            candidate = candidates[sample.index].replace(process=sample.process, stays=sample.stays)
+            if same_form(sample, candidate) and differs(sample, candidate):
+                yield candidate
     if any(word in subject.name for word in _TIED):
         return
     turned = reordered(sample)

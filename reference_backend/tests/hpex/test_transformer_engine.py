@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 from typing import Any
 
 import habana_frameworks.torch  # noqa: F401
@@ -294,6 +295,37 @@ def test_room_for_a_longer_history() -> None:
     assert module.fp8_meta["scaling_bwd"].amax_history.shape == (te.utils.ROOM + 1, 1)
     torch.compile(program, backend="eager", fullgraph=True)(draw(4, 32)).sum().backward()
     assert steps(module) == {"scaling_fwd": 2, "scaling_bwd": 2}
+
+
+def test_evaluation_needs_no_room() -> None:
+    module, recipe = layer().eval(), DelayedScaling(amax_history_len=te.utils.ROOM + 1)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        with te.fp8_autocast(enabled=True, fp8_recipe=recipe):
+            return module(x)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(program, backend="hpu_backend", fullgraph=True)
+    assert error(compiled(draw(4, 32)), program(draw(4, 32))) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_scales_are_float32_whatever_the_default_dtype(dtype: torch.dtype) -> None:
+    torch.set_default_dtype(dtype)
+    try:
+        module = te.Linear(32, 16)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert module.weight.dtype == dtype
+    for meta in module.fp8_meta.values():
+        assert meta.scale.dtype == meta.scale_inv.dtype == meta.amax_history.dtype == torch.float32
+
+
+def test_a_state_of_something_else_says_so() -> None:
+    buffer = io.BytesIO()
+    torch.save({"tensors": {}}, buffer)
+    with pytest.raises(ValueError, match="leave its _extra_state out"):
+        layer().set_extra_state(torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8))
 
 
 def test_scales_go_where_the_parameters_go() -> None:

@@ -13,6 +13,7 @@ from conformance.behaviours.behaviour import BEHAVIOURS
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
 from conformance.properties.api.programs import _common, values
+from conformance.properties.api.programs.state import PROGRAMS
 from conformance.properties.registry import find, properties
 from conformance.samples.programs.generator import DTYPES
 from conformance.samples.programs.program import Program
@@ -120,3 +121,16 @@ def test_compiled_programs_that_write_state(backend: str, kinds: set[Kind]) -> N
     recorder = Recorder(ResultId(CaseId(entry.name, subject.name), "float32"), seed=0)
     entry.check(target, subject, recorder)
     assert {failure.kind for failure in recorder.result().failures} == kinds
+
+
+def test_each_program_that_writes_state_shows_the_fault_of_torch() -> None:
+    """The partitioner of torch 2.13 lets backward graphs read what forward graphs have overwritten."""
+    target = Target("fake", None, "cpu", frozenset(DTYPES), {}, mode="compile", compile_backend="aot_eager")
+    entry, subject = find("api", "compiled-state"), find_subject("api", "programs")
+    recorder = Recorder(ResultId(CaseId(entry.name, subject.name), "float32"), seed=0)
+    entry.check(target, subject, recorder)
+    messages = [failure.message for failure in recorder.result().failures]
+    assert all("the gradient in step 0" in message for message in messages)
+    assert {name for name in PROGRAMS if any(f"of {name} is" in message for message in messages)} == set(
+        PROGRAMS
+    )

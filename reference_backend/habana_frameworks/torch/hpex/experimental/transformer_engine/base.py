@@ -44,28 +44,26 @@ class Fp8Module(torch.nn.Module):
         with torch.inference_mode(False):
             self.fp8_meta = {name: meta.to(device) for name, meta in self.fp8_meta.items()}
 
-    def metas(self, recipe: DelayedScaling, device: torch.device) -> dict[str, FP8TensorMeta]:
-        """Scales of both passes, on the device of an input and with room for the history of a recipe.
+    def metas(self, device: torch.device, steps: int = 0) -> dict[str, FP8TensorMeta]:
+        """Scales of both passes, on the device of an input and with room for so many steps.
 
         Raises:
             RuntimeError: in a graph, on another device or with too little room: the backward pass of a graph
                 cannot write to what its forward pass makes.
         """
         meta = self.fp8_meta["scaling_fwd"]
-        away, short = meta.scale.device != device, meta.amax_history.size(0) < recipe.amax_history_len
+        room = meta.amax_history.size(0)
+        away, short = meta.scale.device != device, room < steps
         if (away or short) and torch.compiler.is_compiling():
             raise RuntimeError(
-                f"the scales of {type(self).__name__} are on {meta.scale.device} with room for "
-                f"{meta.amax_history.size(0)} steps, and a graph needs them on {device} for "
-                f"{recipe.amax_history_len}: run one step without torch.compile first"
+                f"the scales of {type(self).__name__} are on {meta.scale.device} with room for {room} steps, "
+                f"and a graph needs them on {device} for {steps}: run one step without torch.compile first"
             )
         if away:
             self._bring(device)
         if short:
             with torch.inference_mode(False):
-                self.fp8_meta = {
-                    name: meta.with_room(recipe.amax_history_len) for name, meta in self.fp8_meta.items()
-                }
+                self.fp8_meta = {name: meta.with_room(steps) for name, meta in self.fp8_meta.items()}
         return self.fp8_meta
 
     def learns(self) -> bool:
@@ -79,7 +77,8 @@ class Fp8Module(torch.nn.Module):
         A forward pass that counts begins a step. The backward pass has the scales of its forward pass: the
         inverse is a copy.
         """
-        meta, measure = self.metas(recipe, tensors[0].device)["scaling_fwd"], self.learns()
+        measure = self.learns()
+        meta = self.metas(tensors[0].device, recipe.amax_history_len if measure else 0)["scaling_fwd"]
         if measure:
             begin_step(meta, recipe, True, group)
         kind = get_fp8_te_dtype(recipe)
@@ -99,9 +98,18 @@ class Fp8Module(torch.nn.Module):
         return torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Any) -> None:
-        """Restore what `get_extra_state` gave."""
+        """Restore what `get_extra_state` gave.
+
+        Raises:
+            ValueError: the bytes hold something else.
+        """
         if state is None or not isinstance(state, torch.Tensor) or not state.numel():
             return
         loaded = torch.load(io.BytesIO(state.cpu().numpy().tobytes()), weights_only=True)
+        if set(loaded) != set(self.fp8_meta):
+            raise ValueError(
+                f"the state of {type(self).__name__} has {sorted(loaded)}, not {sorted(self.fp8_meta)}: "
+                "leave its _extra_state out, and the scales are learned anew"
+            )
         device = self.fp8_meta["scaling_fwd"].scale.device
         self.fp8_meta = {name: FP8TensorMeta(**tensors).to(device) for name, tensors in loaded.items()}

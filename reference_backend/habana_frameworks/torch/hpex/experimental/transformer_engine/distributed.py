@@ -16,7 +16,8 @@ class activation_checkpointing(contextlib.ContextDecorator):
     """Let the function of a checkpoint compute in fp8 as it does now if the backward pass runs it again.
 
     Decorates the function, or wraps a ``with`` block. Modules themselves know a second run, in which they
-    leave their scales as they are.
+    leave their scales as they are. A compiled module in a checkpoint that is not compiled does not: its steps
+    count twice.
     """
 
     def __init__(self) -> None:

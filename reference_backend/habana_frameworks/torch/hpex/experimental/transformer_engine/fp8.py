@@ -123,8 +123,8 @@ def begin_step(meta: FP8TensorMeta, recipe: DelayedScaling, fprop: bool, group: 
     """Begin a step: each ``interval`` steps, make new scales from the history, which moves on.
 
     Tensors decide whether the scales change, so that all steps of a compiled program have one graph. The
-    functions of a recipe are called in each step, the first included. With ``reduce_amax`` the ranks of a
-    group agree on the magnitudes of the last step first.
+    functions of a recipe are called in each step, the first included, in which all magnitudes are 0. With
+    ``reduce_amax`` the ranks of a group first agree on the magnitudes of the last step, in each step as well.
     """
     due = (meta.step > 0) & (meta.step % recipe.interval == 0)
     history = meta.amax_history[: recipe.amax_history_len]

@@ -44,8 +44,8 @@ class FP8TensorMeta:
     @classmethod
     def make(cls, places: int, steps: int, device: torch.device) -> FP8TensorMeta:
         """Scales of 1 and an empty history."""
-        one = torch.ones(places, device=device)
-        history = torch.zeros(steps, places, device=device)
+        one = torch.ones(places, dtype=torch.float32, device=device)
+        history = torch.zeros(steps, places, dtype=torch.float32, device=device)
         return cls(one, one.clone(), history, torch.zeros((), dtype=torch.int64, device=device))
 
     def to(self, device: torch.device) -> FP8TensorMeta:
