@@ -157,6 +157,10 @@ def _regions() -> Arguments:
     return [rois, torch.tensor([0, 1], dtype=torch.int32, device="hpu")]
 
 
+def _rois() -> torch.Tensor:
+    return torch.tensor([[0, 1.0, 1, 5, 6], [1, 0, 2, 7, 7], [1, 2, 2, 2.5, 3]], device="hpu")
+
+
 #: Makers of arguments, by name of the operator.
 SAMPLES: dict[str, Callable[[], Arguments]] = {
     "cast_to_fp8_hybrid": lambda: [normal(3, 4), number(2.0), number(3.0), False, True],
@@ -462,6 +466,8 @@ SAMPLES: dict[str, Callable[[], Arguments]] = {
     "habana_nms": lambda: [*_boxes(), 0.2, 0.3],
     "batched_nms_eager": lambda: [*_boxes(), whole(9, below=2), 0.2, 2],
     "batched_nms": lambda: [*_boxes(), whole(9, below=2), 0.2, normal(1), normal(1), 2],
+    "roi_align_by_size": lambda: [normal(2, 3, 8, 8), _rois(), 1.0, 2, 3, True],
+    "roi_align_by_size_backward": lambda: [normal(3, 3, 2, 3), _rois(), 1.0, 2, 3, 8, 8, True],
     "roi_align_fwd": lambda: [normal(2, 3, 8, 8), *_regions(), 2, 3, 0, 2, 1.0, True],
     "roi_align_bwd": lambda: [normal(2, 3, 2, 3), *_regions(), normal(2, 3, 8, 8), 2, 1.0, True],
     "custom_bernoulli.Size": lambda: [[50], 0.3],
@@ -496,7 +502,7 @@ DRAWN = {
 #: holds them whole.
 BY_VALUE = {
     "accumulate_grads_",
-    "habana_nms", "batched_nms", "batched_nms_eager", "habana_permute_1D_sparse_data",
+    "habana_permute_1D_sparse_data",
     "habana_permute_1D_sparse_data_without_weights", "habana_permute_2D_sparse_data",
     "habana_permute_2D_sparse_data_without_weights",
 }  # fmt: skip

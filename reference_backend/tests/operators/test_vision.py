@@ -149,6 +149,26 @@ def test_gradients_of_regions(scale: float, ratio: int, aligned: bool) -> None:
     assert abs(change - (due * step.cpu().double().numpy()).sum()) < 1e-4
 
 
+@pytest.mark.parametrize("ratio", [2, 0])
+def test_regions_and_suppression_are_one_graph_with_gradients(ratio: int) -> None:
+    def program(x: torch.Tensor, boxes: torch.Tensor, scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        best, count, _ = hpu.habana_nms(boxes, scores, 0.5, 0.1)
+        image = torch.zeros_like(best, dtype=torch.int32)
+        return hpu.roi_align_fwd(x * 2, boxes[best], image, 2, 3, 0, ratio, 0.5, True), best, count
+
+    torch._dynamo.reset()
+    corner = normal(12, 2, seed=3).abs() * 4
+    boxes = torch.cat((corner, corner + normal(12, 2, seed=4).abs() * 6 + 1), 1)
+    seen = []
+    for call in (program, torch.compile(program, backend="hpu_backend", fullgraph=True)):
+        x = normal(1, 3, 8, 8).requires_grad_()
+        regions, best, count = call(x, boxes, normal(12, seed=5).sigmoid())
+        regions.square().sum().backward()
+        seen.append([regions.detach(), best, count, x.grad])
+    assert 0 < int(seen[0][2]) < 12
+    torch.testing.assert_close(seen[1], seen[0])
+
+
 def test_deformable_convolution_and_its_gradients() -> None:
     x, w, bias = normal(2, 4, 6, 5), normal(6, 2, 3, 2, seed=2), normal(6, seed=3)
     offset, mask = normal(2, 2 * 2 * 6, 3, 4, seed=4), normal(2, 2 * 6, 3, 4, seed=5).sigmoid()

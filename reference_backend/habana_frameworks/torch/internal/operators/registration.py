@@ -1,7 +1,7 @@
 """Hands the operators of `schemas.txt` to torch.
 
 Each is a composite operator, written with operators of torch: autograd, lazy mode, graphs and `torch.compile`
-see only those. Few are opaque: graphs call them as a whole, and they have no derivative. A module of
+see only those. Few are opaque: graphs call them as a whole, and most have no derivative. A module of
 implementations is imported when one of its operators is called first.
 """
 
@@ -19,6 +19,9 @@ import torch
 from ..settings import mode
 
 _SECTION = re.compile(r"\[(\w+)((?: (?:lazy|seeded|opaque))*)\]")
+
+#: Opaque operators with a derivative: functions named ``NAME_setup`` and ``NAME_derivative``.
+_DIFFERENTIABLE = frozenset({"roi_align_by_size", "roi_align_by_size_backward"})
 
 _libraries: list[torch.library.Library] = []
 
@@ -78,6 +81,13 @@ def register() -> None:
         if one.is_opaque:
             library.impl(one.name, _kernel(one), "HPU")
             library.impl(one.name, _kernel(one, "meta"), "Meta")
+            if one.name in _DIFFERENTIABLE:
+                torch.library.register_autograd(
+                    f"hpu::{one.name}",
+                    _kernel(one, "derivative"),
+                    setup_context=_kernel(one, "setup"),
+                    lib=library,
+                )
         else:
             library.impl(one.name, _kernel(one), "CompositeImplicitAutograd")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import torch
 
 
@@ -31,9 +34,17 @@ def habana_nms(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Indices as `suppress` gives them, padded with zeros; their number; and their scores, padded too.
 
-    Boxes whose score is not above the threshold do not count.
+    Boxes whose score is not above the threshold do not count. An opaque operator, as the next two.
     """
     return _padded(boxes, scores, _above(boxes, scores, iou_threshold, score_threshold))
+
+
+def habana_nms_meta(
+    boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float, score_threshold: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Shapes of `habana_nms`."""
+    found, count = _padded_meta(boxes)
+    return found, count, scores.new_empty(boxes.size(0))
 
 
 def batched_nms_eager(
@@ -44,6 +55,13 @@ def batched_nms_eager(
         return indexes.new_zeros(0, dtype=torch.int64), indexes.new_zeros(1, dtype=torch.int64)
     found, count, _ = _padded(boxes, scores, suppress(boxes, scores, iou_threshold, indexes))
     return found, count
+
+
+def batched_nms_eager_meta(
+    boxes: torch.Tensor, scores: torch.Tensor, indexes: torch.Tensor, iou_threshold: float, max_classes: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Shapes of `batched_nms_eager`."""
+    return _padded_meta(boxes)
 
 
 def batched_nms(
@@ -57,6 +75,14 @@ def batched_nms(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`batched_nms_eager`; the tensors of shapes are those of hardware and not read."""
     return batched_nms_eager(boxes, scores, indexes, iou_threshold, max_classes)
+
+
+def batched_nms_meta(
+    boxes: torch.Tensor, scores: torch.Tensor, indexes: torch.Tensor, iou_threshold: float,
+    shape_tensor1: torch.Tensor, shape_tensor2: torch.Tensor, max_classes: int,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """Shapes of `batched_nms`."""
+    return _padded_meta(boxes)
 
 
 def roi_align(
@@ -79,27 +105,99 @@ def roi_align(
         sampling_ratio: samples of each cell along a side; 0 or less for as many as pixels, by the region.
         aligned: whether coordinates are moved by half a pixel, so that pixels are squares.
     """
-    half = 0.5 if aligned else 0.0
-    image = rois[:, 0].long()
-    corners = rois[:, 1:].to(input.dtype) * spatial_scale - half
-    width, height = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
-    if not aligned:
-        width, height = width.clamp(min=1.0), height.clamp(min=1.0)
-    rows, row_weights = _samples(corners[:, 1], height, pooled_height, sampling_ratio, input.size(-2))
-    columns, column_weights = _samples(corners[:, 0], width, pooled_width, sampling_ratio, input.size(-1))
-    total = torch.zeros((), dtype=input.dtype, device=input.device)
-    for y, of_y in _neighbours(rows, row_weights, input.size(-2)):
-        for x, of_x in _neighbours(columns, column_weights, input.size(-1)):
-            # [regions, height, samples, width, samples, channels], of the pixels that are used alone.
-            pixels = input[
-                image.reshape(-1, 1, 1, 1, 1),
-                :,
-                y.reshape(*y.shape, 1, 1),
-                x.reshape(x.size(0), 1, 1, *x.shape[1:]),
-            ]
-            share = of_y.reshape(*y.shape, 1, 1, 1) * of_x.reshape(x.size(0), 1, 1, *x.shape[1:], 1)
-            total = total + (pixels * share).sum((2, 4))
-    return total.movedim(-1, 1)
+    if sampling_ratio <= 0 and not input.is_cpu:
+        made: torch.Tensor = torch.ops.hpu.roi_align_by_size(
+            input, rois, spatial_scale, pooled_height, pooled_width, aligned
+        )
+        return made
+    size = pooled_height, pooled_width
+    return _align(input, rois, spatial_scale, size, sampling_ratio, aligned)
+
+
+def roi_align_by_size(
+    input: torch.Tensor,
+    rois: torch.Tensor,
+    spatial_scale: float,
+    pooled_height: int,
+    pooled_width: int,
+    aligned: bool,
+) -> torch.Tensor:
+    """`roi_align` with as many samples as pixels, by the region.
+
+    An opaque operator, since the number of samples depends on values. It has a derivative.
+    """
+    return _align(input, rois, spatial_scale, (pooled_height, pooled_width), 0, aligned).contiguous()
+
+
+def roi_align_by_size_meta(
+    input: torch.Tensor,
+    rois: torch.Tensor,
+    spatial_scale: float,
+    pooled_height: int,
+    pooled_width: int,
+    aligned: bool,
+) -> torch.Tensor:
+    """Shape of `roi_align_by_size`."""
+    return input.new_empty((rois.size(0), input.size(1), pooled_height, pooled_width))
+
+
+def roi_align_by_size_setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    """Keep what the derivative of `roi_align_by_size` needs."""
+    input, rois, scale, _, _, aligned = inputs
+    ctx.save_for_backward(rois)
+    ctx.about = scale, *input.shape, aligned
+
+
+def roi_align_by_size_derivative(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+    """Gradients of the arguments of `roi_align_by_size`: regions have none."""
+    found = torch.ops.hpu.roi_align_by_size_backward(grad, *ctx.saved_tensors, *ctx.about)
+    return found, None, None, None, None, None
+
+
+def roi_align_by_size_backward(
+    grad: torch.Tensor,
+    rois: torch.Tensor,
+    spatial_scale: float,
+    batch_size: int,
+    channels: int,
+    height: int,
+    width: int,
+    aligned: bool,
+) -> torch.Tensor:
+    """Gradient of `roi_align_by_size` with respect to its input, in which cells of regions add up."""
+    total = grad.new_zeros((batch_size, height, width, channels))
+    cells = grad.movedim(1, -1)[:, :, None, :, None]
+    shape, size = (height, width), (grad.size(-2), grad.size(-1))
+    for places, share in _pixels(rois, spatial_scale, shape, size, 0, aligned, grad.dtype):
+        total.index_put_(places, cells * share, accumulate=True)
+    return total.movedim(-1, 1).contiguous()
+
+
+def roi_align_by_size_backward_setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    """Keep what the derivative of `roi_align_by_size_backward` needs."""
+    grad, rois, scale, *_, aligned = inputs
+    ctx.save_for_backward(rois)
+    ctx.about = scale, grad.size(-2), grad.size(-1), aligned
+
+
+def roi_align_by_size_backward_derivative(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+    """Gradients of the arguments of `roi_align_by_size_backward`, which is linear."""
+    found = torch.ops.hpu.roi_align_by_size(grad, *ctx.saved_tensors, *ctx.about)
+    return found, None, None, None, None, None, None, None
+
+
+def roi_align_by_size_backward_meta(
+    grad: torch.Tensor,
+    rois: torch.Tensor,
+    spatial_scale: float,
+    batch_size: int,
+    channels: int,
+    height: int,
+    width: int,
+    aligned: bool,
+) -> torch.Tensor:
+    """Shape of `roi_align_by_size_backward`."""
+    return grad.new_empty((batch_size, channels, height, width))
 
 
 def roi_align_backward(
@@ -116,6 +214,12 @@ def roi_align_backward(
     aligned: bool,
 ) -> torch.Tensor:
     """Gradient of `roi_align` with respect to its input, which it is linear in."""
+    if sampling_ratio <= 0 and not grad.is_cpu:
+        shape = batch_size, channels, height, width
+        made: torch.Tensor = torch.ops.hpu.roi_align_by_size_backward(
+            grad, rois, spatial_scale, *shape, aligned
+        )
+        return made
     with torch.enable_grad():
         given = torch.zeros((batch_size, channels, height, width), dtype=grad.dtype, device=grad.device)
         given.requires_grad_()
@@ -268,6 +372,49 @@ def _padded(
     count = torch.tensor([kept.numel()], dtype=torch.int64, device=boxes.device)
     found = torch.cat((kept, kept.new_zeros(missing)))
     return found, count, torch.cat((scores[kept], scores.new_zeros(missing)))
+
+
+def _padded_meta(boxes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return boxes.new_empty(boxes.size(0), dtype=torch.int64), boxes.new_empty(1, dtype=torch.int64)
+
+
+def _align(
+    input: torch.Tensor, rois: torch.Tensor, scale: float, size: tuple[int, int], ratio: int, aligned: bool
+) -> torch.Tensor:
+    total = torch.zeros((), dtype=input.dtype, device=input.device)
+    last = input.movedim(1, -1)
+    shape = input.size(-2), input.size(-1)
+    for places, share in _pixels(rois, scale, shape, size, ratio, aligned, input.dtype):
+        total = total + (last[places] * share).sum((2, 4))
+    return total.movedim(-1, 1)
+
+
+def _pixels(
+    rois: torch.Tensor,
+    scale: float,
+    shape: tuple[int, int],
+    size: tuple[int, int],
+    ratio: int,
+    aligned: bool,
+    dtype: torch.dtype,
+) -> Iterator[tuple[tuple[torch.Tensor, ...], torch.Tensor]]:
+    """Pixels that regions use, one of four beside each sample at a time, and their shares of the means.
+
+    Image, row and column broadcast to [regions, height, samples, width, samples]; shares have one dimension
+    more, for channels.
+    """
+    half = 0.5 if aligned else 0.0
+    image = rois[:, 0].long().reshape(-1, 1, 1, 1, 1)
+    corners = rois[:, 1:].to(dtype) * scale - half
+    width, height = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
+    if not aligned:
+        width, height = width.clamp(min=1.0), height.clamp(min=1.0)
+    rows, row_weights = _samples(corners[:, 1], height, size[0], ratio, shape[0])
+    columns, column_weights = _samples(corners[:, 0], width, size[1], ratio, shape[1])
+    for y, of_y in _neighbours(rows, row_weights, shape[0]):
+        for x, of_x in _neighbours(columns, column_weights, shape[1]):
+            share = of_y.reshape(*y.shape, 1, 1, 1) * of_x.reshape(x.size(0), 1, 1, *x.shape[1:], 1)
+            yield (image, y.reshape(*y.shape, 1, 1), x.reshape(x.size(0), 1, 1, *x.shape[1:])), share
 
 
 def _with_image(rois: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
