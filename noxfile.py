@@ -37,6 +37,7 @@ TESTS = (
 LAZY = (
     "reference_backend/tests/operators",
     "reference_backend/tests/hpex",
+    "reference_backend/tests/distributed/test_operators.py",
     "--ignore=reference_backend/tests/operators/test_registration.py",
 )
 #: The tests with a third-party device, a session of their own.
