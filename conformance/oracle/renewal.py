@@ -23,7 +23,7 @@ _TIED = ("searchsorted", "bucketize", "histogram", "histogramdd", "lu_unpack", "
 
 
 #: Seeds that are tried before the elements are turned around: some results do not depend on their order.
-_SEEDS = ("renewal", "second renewal")
+SEEDS = ("renewal", "second renewal")
 
 
 @functools.lru_cache(maxsize=8)
@@ -50,7 +50,7 @@ def renewals(
     """Yield the samples of other seeds that have the same form, then the sample with the elements of its
     floating tensors in another order, as far as the operator's domain allows that.
     """
-    for word in _SEEDS:
+    for word in SEEDS:
         candidates = other_samples(subject.name, dtype, requires_grad, word)
         if sample.index < len(candidates):
             candidate = candidates[sample.index].replace(process=sample.process, stays=sample.stays)

@@ -130,10 +130,11 @@ class Data:
         return self._chosen(torch_private.optimizer_error_inputs(self.subject.info, dtype, seed=seed))
 
     def _others(self) -> dict[Any, list[Any]]:
-        """The samples of another seed, if they have the form of the samples whose data they may replace."""
+        """The samples of other seeds, if they have the form of the samples whose data they may replace."""
         others = {}
         for (_, name, grad), samples in self._sets("samples").items():
-            drawn = renewal.other_samples(self.name, dtype_of(name), grad)[: len(samples)]
-            if len(drawn) == len(samples) and all(map(renewal.same_form, samples, drawn)):
-                others[(dtype_of(name), grad)] = drawn
+            for word in renewal.SEEDS:
+                drawn = renewal.other_samples(self.name, dtype_of(name), grad, word)[: len(samples)]
+                if len(drawn) == len(samples) and all(map(renewal.same_form, samples, drawn)):
+                    others[(dtype_of(name), grad, word)] = drawn
         return others

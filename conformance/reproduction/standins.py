@@ -238,9 +238,9 @@ def first_samples(name: str) -> dict[torch.dtype, Any]:
     return FIRST_SAMPLES
 
 
-def other_samples(name: str, dtype: torch.dtype, requires_grad: bool) -> Any:
+def other_samples(name: str, dtype: torch.dtype, requires_grad: bool, seed_word: str) -> Any:
     """The samples of the operator from another seed."""
-    return OTHERS.get((dtype, requires_grad), [])
+    return OTHERS.get((dtype, requires_grad, seed_word), [])
 
 
 @contextlib.contextmanager

@@ -109,6 +109,7 @@ RED: list[tuple[str, str, list[str]]] = [
             "compile_value/sin@float32", "compile_gradient/sin@float32", "compile_dynamic/sin@float32",
             "compile_fused/sin@float32", "compile_inplace/add@float32", "compile_views/transpose@float32",
             "recompilations/Compile@any", "programs-compiled/programs@float32",
+            "compiled-state/programs@float32",
         ],
     ),
     ("compile", "kept", ["compile_random/randn_like@float32"]),
