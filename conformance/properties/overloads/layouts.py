@@ -171,6 +171,8 @@ def _fitting(layout: Layout, tensors: Sequence[torch.Tensor]) -> list[int]:
 def _with_one_row_expanded(target: Target, recorder: Recorder, found: Answer, tried: Tried) -> None:
     forms = list(forms_of(target, found))
     for place in range(min(len(found.sample.tensors()), _TENSORS)):
+        if place in found.written:
+            continue  # what a call leaves in an element that it writes many times depends on their order
         left = [
             form
             for form in forms
