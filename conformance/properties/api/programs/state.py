@@ -39,7 +39,7 @@ def _new_state(x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
         new = state * 2
         state.copy_(new)
-    return x * new.reciprocal()
+    return x * (new + 1)
 
 
 def _copy_of_the_old_state(x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
@@ -65,7 +65,7 @@ def _state_between_two_writes(x: torch.Tensor, state: torch.Tensor) -> torch.Ten
 
 
 #: Programs of a weight, float32[4], and a state, float32[4, 4], which they write. All numbers are small
-#: multiples of powers of two, so that every result is exact in any order of sums.
+#: whole numbers, so that every result is exact in any order of sums.
 PROGRAMS: dict[str, Program] = {
     "the new state": _new_state,
     "a copy of the old state": _copy_of_the_old_state,
