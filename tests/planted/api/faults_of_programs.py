@@ -1,4 +1,4 @@
-"""Devices, backends and graphs with one fault each, for the properties of programs.
+"""Devices and graphs with one fault each, for the properties of programs; the backends are ``compilers``.
 
 A device of this file is the CPU with tensors of a class of its own, which the CPU's side of a check never
 meets.
@@ -6,11 +6,9 @@ meets.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
-from torch._dynamo import register_backend
 
 from tests.support import fake_graph
 
@@ -79,54 +77,6 @@ class ForgetsAliases(Sound):
 def mark_step() -> None:
     """Count a step marker."""
     Sound.marks += 1
-
-
-@register_backend
-def planted_drops_a_write(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Leave the last write of a graph out."""
-    for node in reversed(module.graph.nodes):
-        if node.op == "call_method" and node.target.endswith("_"):
-            node.replace_all_uses_with(node.args[0])
-            module.graph.erase_node(node)
-            module.recompile()
-            break
-    forward: Callable[..., Any] = module.forward
-    return forward
-
-
-@register_backend
-def planted_writes_to_copies(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Keep what a graph writes from the tensors that it is given."""
-    return lambda *args: module(*[x.clone() if isinstance(x, torch.Tensor) else x for x in args])
-
-
-@register_backend
-def planted_saves_the_state_that_it_writes(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Compute gradients with what the inputs hold when they are asked for."""
-
-    class Late(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, *given: torch.Tensor) -> Any:
-            ctx.given = given
-            with torch.no_grad():
-                return tuple(module(*given))
-
-        @staticmethod
-        def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-            now = [x.detach().clone().requires_grad_(x.requires_grad) for x in ctx.given]
-            with torch.enable_grad():
-                results = module(*now)
-            asked = [x for x in now if x.requires_grad]
-            found = iter(torch.autograd.grad(results, asked, grads))
-            return tuple(next(found) if x.requires_grad else None for x in now)
-
-    return Late.apply
-
-
-@register_backend
-def planted_refuses(module: Any, inputs: Any) -> Callable[..., Any]:
-    """Compile nothing."""
-    raise RuntimeError("planted")
 
 
 class LosesTheLastWrite(fake_graph.Graph):

@@ -19,6 +19,7 @@ from conformance.samples.programs.generator import DTYPES
 from conformance.samples.programs.program import Program
 from conformance.subjects.databases import find as find_subject
 from conformance.target.target import Target
+from tests.planted import compilers  # noqa: F401  (registers the backends)
 from tests.planted.api import faults_of_programs as planted
 from tests.planted.api.faults_of_programs import Sound
 

@@ -19,6 +19,7 @@ from conformance.samples.operators import dtype_name
 from conformance.subjects import databases
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
+from tests.planted.compilers import steeper
 
 Break = Callable[[Any], None]
 
@@ -212,7 +213,7 @@ def method_disagrees(info: Any) -> None:
 @plant("variants", "mul", "float32", Kind.VALUE)
 def operator_has_another_gradient(info: Any) -> None:
     original = info.operator_variant
-    info.operator_variant = lambda *a, **k: _steeper(original(*a, **k))
+    info.operator_variant = lambda *a, **k: steeper(original(*a, **k))
 
 
 @plant("layout", "abs", "float32", Kind.VALUE)
@@ -319,16 +320,11 @@ def a_view_where_a_copy_is_due(info: Any) -> None:
     info.op = torch.transpose
 
 
-def _steeper(value: torch.Tensor) -> torch.Tensor:
-    """The same value with a derivative one hundredth larger."""
-    return value + 0.01 * (value - value.detach()) if value.requires_grad else value
-
-
 for _property, _dtype in (("gradient", "float64"), ("gradgrad", "float64"), ("backward-cpu", "float32")):
 
     @plant(_property, "sin", _dtype, Kind.VALUE)
     def gradient_too_large(info: Any) -> None:
-        _wrap(info, lambda op: lambda *a, **k: _steeper(op(*a, **k)))
+        _wrap(info, lambda op: lambda *a, **k: steeper(op(*a, **k)))
 
 
 @plant("forward-ad", "sin", "float64", Kind.VALUE)
@@ -507,7 +503,7 @@ def gradient_of_one_input_doubled(info: Any) -> None:
         def call(x: Any, y: Any, **kwargs: Any) -> Any:
             found = op(x, y, **kwargs)
             alone = isinstance(y, torch.Tensor) and x.requires_grad != y.requires_grad
-            return _steeper(found) if alone else found
+            return steeper(found) if alone else found
 
         return call
 

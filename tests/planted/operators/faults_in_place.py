@@ -9,13 +9,14 @@ import torch
 from torch.autograd import forward_ad
 
 from conformance.model.verdicts import Kind
-from tests.planted.operators.faults import _steeper, _wrap, plant
+from tests.planted.compilers import steeper
+from tests.planted.operators.faults import _wrap, plant
 
 
 @plant("gradgrad", "sin", "float64", Kind.VALUE)
 def gradient_too_large_in_place(info: Any) -> None:
     form = info.inplace_variant
-    info.inplace_variant = lambda *args, **kwargs: _steeper(form(*args, **kwargs))
+    info.inplace_variant = lambda *args, **kwargs: steeper(form(*args, **kwargs))
 
 
 @plant("gradgrad", "nn.functional.hardsigmoid", "float64", Kind.ERROR_TYPE)

@@ -6,49 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._dynamo import register_backend
 
 from conformance.model.verdicts import Kind
-from tests.planted.operators.faults import _steeper, _wrap, plant
-
-
-@register_backend
-def planted_wrong_values(module: Any, inputs: Any) -> Callable[..., Any]:
-    return lambda *args: [out * 1.01 if out.is_floating_point() else out for out in module(*args)]
-
-
-@register_backend
-def planted_copies_inputs(module: Any, inputs: Any) -> Callable[..., Any]:
-    return lambda *args: module(*[a.clone() if isinstance(a, torch.Tensor) else a for a in args])
-
-
-@register_backend
-def planted_takes_strides_as_dense(module: Any, inputs: Any) -> Callable[..., Any]:
-    def dense(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.as_strided(tensor.shape, torch.empty(tensor.shape).stride(), 0)
-
-    return lambda *args: module(*[dense(a) if isinstance(a, torch.Tensor) else a for a in args])
-
-
-@register_backend
-def planted_steeper(module: Any, inputs: Any) -> Callable[..., Any]:
-    return lambda *args: [_steeper(out) for out in module(*args)]
-
-
-@register_backend
-def planted_refuses(module: Any, inputs: Any) -> Callable[..., Any]:
-    raise NotImplementedError("no such graph")
-
-
-@register_backend
-def planted_keeps_values(module: Any, inputs: Any) -> Callable[..., Any]:
-    kept: list[Any] = []
-
-    def run(*args: Any) -> Any:
-        kept.append(module(*args))
-        return [out.clone() for out in kept[0]]
-
-    return run
+from tests.planted import compilers  # noqa: F401  (registers the backends)
+from tests.planted.operators.faults import _wrap, plant
 
 
 def nothing(info: Any) -> None:
@@ -76,8 +37,8 @@ def by_graph(property: str, operator: str, dtype: str, kind: Kind, graph: str) -
 by_backend("compile_value", "mul", "float32", Kind.VALUE, "planted_wrong_values")
 by_backend("compile_value", "mul", "float32", Kind.EXCEPTION, "planted_refuses")
 by_backend("compile_gradient", "sin", "float32", Kind.VALUE, "planted_steeper")
-by_backend("compile_inplace", "add", "float32", Kind.VALUE, "planted_copies_inputs")
-by_backend("compile_views", "transpose", "float32", Kind.ALIASING, "planted_copies_inputs")
+by_backend("compile_inplace", "add", "float32", Kind.VALUE, "planted_writes_to_copies")
+by_backend("compile_views", "transpose", "float32", Kind.ALIASING, "planted_writes_to_copies")
 by_backend("compile_views", "abs", "float32", Kind.VALUE, "planted_takes_strides_as_dense")
 by_backend("compile_dynamic", "sin", "float32", Kind.VALUE, "planted_wrong_values")
 by_backend("compile_random", "randn_like", "float32", Kind.STATE, "planted_keeps_values")

@@ -9,7 +9,8 @@ import torch
 from torch.autograd import forward_ad
 
 from conformance.model.verdicts import Kind
-from tests.planted.operators.faults import _steeper, _wrap, plant
+from tests.planted.compilers import steeper
+from tests.planted.operators.faults import _wrap, plant
 
 
 class Mixes(torch.autograd.Function):
@@ -48,7 +49,7 @@ def _mixes(info: Any) -> None:
 
 def _steep(info: Any) -> None:
     def change(op: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args, **kwargs: _steeper(op(*args, **kwargs))
+        return lambda *args, **kwargs: steeper(op(*args, **kwargs))
 
     _wrap(info, change)
 
