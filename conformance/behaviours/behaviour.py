@@ -20,14 +20,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
-import traceback
+import linecache
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from conformance.behaviours import observation
+from conformance.behaviours import observation, unclaimed
 from conformance.behaviours.lab import Lab
+from conformance.checking import claims
 from conformance.checking.invocation import report_error
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
@@ -170,29 +171,63 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
             on_target(entry, actual)
         except Exception as raised:
             error = raised
+    skip = _unclaimed_lines(entry, target, recorder, error, actual)
     for shown, due in zip(actual.observations, expected.observations, strict=False):
         if shown.name != due.name:
             recorder.compared(1)
             recorder.fail(Kind.STATE, f"showed {shown.name!r}, but the CPU shows {due.name!r}.")
             break
-        if due.value is True and shown.value is True:
+        if missing := claims.unclaimed(target, *observation.dtypes_shown(due.value)):
+            recorder.left_out(missing)
+        elif due.value is True and shown.value is True:
             recorder.compared(1)
         else:
             observation.compare(recorder, shown, due, actual.device, target.precision)
     for deviation in actual.deviations:
-        recorder.fail(deviation.kind, deviation.message)
+        if not skip(deviation.raised):
+            recorder.fail(deviation.kind, deviation.message)
     if actual.idle is not None:
         recorder.idle(actual.idle)
-    for name, text in actual.accidents.items():
-        if name not in expected.accidents:
+    for name, accident in actual.accidents.items():
+        if name not in expected.accidents and not skip(accident):
+            text = accident.text
             recorder.fail(Kind.REFUSED, f"{name} was refused, but the CPU says what is wrong: {text}")
-    if error is not None:
+    if error is not None and skip(unclaimed.Raised.of(error)):
+        recorder.unsupported("the rest of the program was not reached")
+    elif error is not None:
         recorder.compared(1)
         report_error(target, recorder, error, what=_place(error, entry.program))
     elif len(actual.observations) != len(expected.observations):
         recorder.compared(1)
         counts = len(actual.observations), len(expected.observations)
         recorder.fail(Kind.STATE, f"showed {counts[0]} things, but the CPU shows {counts[1]}.")
+
+
+def _unclaimed_lines(
+    entry: Behaviour, target: Target, recorder: Recorder, error: Exception | None, actual: Lab
+) -> Callable[[unclaimed.Raised | None], bool]:
+    """Return the question whether a clean refusal came up at a line that needs a dtype which the target does
+    not declare; the recorder notes the dtype then.
+    """
+    file = entry.program.__code__.co_filename
+    raised = [deviation.raised for deviation in actual.deviations] + [*actual.accidents.values()]
+    if error is not None:
+        raised.append(unclaimed.Raised.of(error))
+    needs: dict[int, frozenset[str]] = {}
+    if any(one is not None and one.clean for one in raised):
+        state = process_state.capture()
+        process_state.seed(recorder.seed, target)
+        lab = Lab(target, recorder.id.dtype, recorder.seed, on_target=False)
+        needs = unclaimed.lines(target, file, lambda: on_cpu(entry, lab))
+        process_state.restore(state)
+
+    def skip(one: unclaimed.Raised | None) -> bool:
+        missing = needs.get(one.line_in(file) or 0) if one is not None and one.clean else None
+        if missing:
+            recorder.left_out(missing)
+        return bool(missing)
+
+    return skip
 
 
 # Functions of their own, so that a profile of the suite can tell the two runs apart.
@@ -212,10 +247,8 @@ def on_target(entry: Behaviour, lab: Lab) -> None:
 def _place(error: Exception, program: Program) -> str:
     """Return the line of the program, or of what it called in its file, at which an error came up."""
     file = program.__code__.co_filename
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if frame.filename == file:
-            return f"`{(frame.line or '').strip()}`"
-    return "the program"
+    line = unclaimed.Raised.of(error).line_in(file)
+    return "the program" if line is None else f"`{linecache.getline(file, line).strip()}`"
 
 
 def device_module(device: torch.device) -> Any:

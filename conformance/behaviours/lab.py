@@ -22,6 +22,8 @@ import torch
 from conformance import torch_private
 from conformance.behaviours import observation
 from conformance.behaviours.observation import Closeness, Observation
+from conformance.behaviours.unclaimed import Raised
+from conformance.checking import claims
 from conformance.checking.invocation import is_refusal, one_line
 from conformance.model.verdicts import Kind
 from conformance.target.target import Target
@@ -41,6 +43,7 @@ class Deviation:
 
     kind: Kind
     message: str
+    raised: Raised | None = None  #: What a call raised instead of what is due.
 
 
 class _Work:
@@ -78,7 +81,7 @@ class Lab:
         self.observations: list[Observation] = []
         self.deviations: list[Deviation] = []
         #: Calls that had to raise, of which no text was asked, and that were refused or broke down.
-        self.accidents: dict[str, str] = {}
+        self.accidents: dict[str, Raised] = {}
         #: Why a program that observed nothing had nothing to observe; None if it had.
         self.idle: str | None = None
         self._random = torch.Generator().manual_seed(seed)
@@ -207,11 +210,14 @@ class Lab:
                 same = self._is_near(plain, torch.tensor(expected, dtype=plain.dtype), shown.closeness)
             else:
                 same = bool(shown.value == expected)
-        if not same:
+        if not same and not self._is_unclaimed(shown):
             is_tensor = isinstance(shown.value, observation.TensorShown)
             brief = str(shown.value.parts[0].tolist() if is_tensor else value)[:300]
             text = f"{name} is {brief}, expected {str(expected)[:300]}."
             self.deviations.append(Deviation(Kind.VALUE, text))
+
+    def _is_unclaimed(self, shown: Observation) -> bool:
+        return self.on_target and bool(claims.unclaimed(self.target, *observation.dtypes_shown(shown.value)))
 
     def holds(self, name: str, condition: Any, *, kind: Kind = Kind.STATE) -> None:
         """Record a condition that must be true on both sides; ``name`` is the sentence that is true."""
@@ -261,15 +267,17 @@ class Lab:
             if raised is None:
                 self._deviates(Kind.ERROR_TYPE, f"{name} raised nothing; {_names(due)} is due")
             elif is_refusal(raised) and (missed(raised) or not isinstance(raised, due)):
-                self._deviates(Kind.REFUSED, f"{name} was refused: {one_line(raised)}")
+                self._deviates(Kind.REFUSED, f"{name} was refused: {one_line(raised)}", raised)
             elif not isinstance(raised, due):
-                self._deviates(Kind.ERROR_TYPE, f"{name} raised {one_line(raised)}; {_names(due)} is due")
+                self._deviates(
+                    Kind.ERROR_TYPE, f"{name} raised {one_line(raised)}; {_names(due)} is due", raised
+                )
             elif missed(raised):
                 self._deviates(
-                    Kind.MESSAGE, f"{name} raised {one_line(raised)}, which does not match {match!r}"
+                    Kind.MESSAGE, f"{name} raised {one_line(raised)}, which does not match {match!r}", raised
                 )
             elif match is None and (is_refusal(raised) or "INTERNAL ASSERT" in str(raised)):
-                self.accidents[name] = one_line(raised)
+                self.accidents[name] = Raised.of(raised)
         else:
             self._deviates(Kind.ERROR_TYPE, f"{name} raised nothing; {_names(due)} is due")
 
@@ -331,8 +339,8 @@ class Lab:
         """State why nothing may be due on this target; it counts only if nothing is observed at all."""
         self.idle = reason
 
-    def _deviates(self, kind: Kind, message: str) -> None:
-        self.deviations.append(Deviation(kind, message))
+    def _deviates(self, kind: Kind, message: str, error: Exception | None = None) -> None:
+        self.deviations.append(Deviation(kind, message, None if error is None else Raised.of(error)))
 
 
 def _storage(tensor: torch.Tensor) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 import torch
 
+from conformance.checking import trees
 from conformance.checking.compare import compare_values, fact, metadata, on_host
 from conformance.checking.recorder import Recorder
 from conformance.checking.tolerances import EXACT, TF32_UNIT, Tolerance, unit_of
@@ -92,6 +93,11 @@ def _shown(leaf: Any, strides: bool) -> Any:
     if leaf.layout is torch.sparse_coo:
         words["sparse dimensions"] = (leaf.sparse_dim(), leaf.dense_dim())
     return TensorShown((on_host(leaf).clone(),), words, leaf.device)
+
+
+def dtypes_shown(value: Any) -> list[torch.dtype]:
+    """Return the dtypes of the tensors in a shown tree."""
+    return [leaf.words["dtype"] for leaf in trees.leaves(value) if isinstance(leaf, TensorShown)]
 
 
 def compare(

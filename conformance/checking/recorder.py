@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from typing import Any
 
 from conformance.model.messages import message_shape
@@ -51,6 +51,7 @@ class Recorder:
         self._unsupported: str | None = None
         self._vacuous: str | None = None
         self._idle: str | None = None
+        self._unclaimed: set[str] = set()
         self._placement: Placement | None = None
 
     @property
@@ -117,6 +118,13 @@ class Recorder:
         """
         self._idle = self._idle or reason
 
+    def left_out(self, dtypes: Iterable[str]) -> None:
+        """Record that something was left out since it needs dtypes that the target does not declare.
+
+        It is a note. If nothing at all is compared, the result is ``unsupported``.
+        """
+        self._unclaimed.update(dtypes)
+
     @property
     def first_failure(self) -> str:
         """The message of the first deviation, empty if there is none."""
@@ -154,6 +162,7 @@ class Recorder:
             self.note(note)
         self._unsupported = self._unsupported or other._unsupported
         self._idle = self._idle or other._idle
+        self._unclaimed |= other._unclaimed
 
     @property
     def samples_used(self) -> int:
@@ -174,9 +183,12 @@ class Recorder:
         comparisons = self._comparisons + (self._empty_comparisons if self.about_emptiness else 0)
         failures = list(self._failures)
         count = self._failure_count
+        if self._unclaimed:
+            names = ", ".join(sorted(self._unclaimed))
+            self.note(f"left out what needs {names}, which the target does not declare")
         if count:
             verdict = Verdict.FAIL
-        elif self._unsupported is not None:
+        elif self._unsupported is not None or (comparisons == 0 and self._unclaimed):
             verdict = Verdict.UNSUPPORTED
         elif comparisons == 0 and self._idle is not None and self._vacuous is None:
             verdict = Verdict.PASS

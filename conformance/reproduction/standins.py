@@ -126,6 +126,11 @@ class Recorder:
         """Print that the target declares the subject unsupported."""
         self.say(f"declared unsupported: {reason}")
 
+    def left_out(self, dtypes: Any) -> None:
+        """Print what the target does not declare."""
+        self.is_idle = True
+        self.say(f"left out: {', '.join(sorted(dtypes))} is not declared")
+
     def vacuous(self, reason: str) -> None:
         """Keep the reason for which nothing was shown."""
         self.reason = reason

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from conformance import torch_private
-from conformance.checking import trees
+from conformance.checking import claims, trees
 from conformance.checking.compare import (
     compare_metadata,
     compare_values,
@@ -29,7 +29,7 @@ from conformance.oracle.operators import Expected, expected
 from conformance.oracle.promises import Claim
 from conformance.properties.operators import _torch_faults
 from conformance.samples import extent
-from conformance.samples.copies import to_device
+from conformance.samples.copies import to_device, to_host
 from conformance.samples.operators import Sample, SampleSet, dtype_name, dtype_of, samples_of
 from conformance.subjects.databases import Subject, find
 from conformance.target.target import Target
@@ -101,27 +101,53 @@ def run(target: Target, op: Callable[..., Any], sample: Sample, *, grad: bool = 
     return attempt_on(target, call)
 
 
+def claimed(target: Target, recorder: Recorder, sample: Sample) -> bool:
+    """Return whether the target declares every dtype that an operator's call names, takes or returns.
+
+    If it does not, the recorder notes what is left out. The call runs on the CPU for its result's dtypes.
+    """
+    if claims.declares_all(target):
+        return True
+
+    def call() -> Any:
+        with torch_private.torch_seeded(sample.index), torch_private.quiet(), torch.no_grad():
+            return to_host(sample).call(find("operator", recorder.id.case.subject).info.op)
+
+    missing = claims.unclaimed(target, sample.arguments) or claims.unclaimed(target, attempt(call).value)
+    missing -= {recorder.id.dtype}  # one that the target declares for this operator alone
+    if missing:
+        recorder.left_out(missing)
+    return not missing
+
+
 def cases(
-    subject: Subject, recorder: Recorder, own_limit: int | None = None, *, needs_value: bool = True
+    target: Target, subject: Subject, recorder: Recorder, own_limit: int | None = None
 ) -> Iterator[tuple[Sample, Expected]]:
-    """Yield the chosen samples with the oracle's values; those on which the CPU raises are noted and left
-    out.
+    """Yield the chosen samples that the target claims with the oracle's values; those on which the CPU raises
+    are noted and left out.
     """
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     chosen = samples.chosen(extent.limit(own_limit))
     recorder.samples(0, samples.available)
-    yield from _with_expected(subject, recorder, dtype, samples, chosen)
+    yield from _with_expected(target, subject, recorder, dtype, samples, chosen)
 
 
 def _with_expected(
-    subject: Subject, recorder: Recorder, dtype: torch.dtype, samples: SampleSet, chosen: Iterable[Sample]
+    target: Target,
+    subject: Subject,
+    recorder: Recorder,
+    dtype: torch.dtype,
+    samples: SampleSet,
+    chosen: Iterable[Sample],
 ) -> Iterator[tuple[Sample, Expected]]:
     for sample in chosen:
         want = expected(subject, dtype, sample.index, samples)
         if not want.ok:
             assert want.error is not None
             recorder.note(f"sample {sample.index} has no oracle: the CPU raised {one_line(want.error)}")
+            continue
+        if not claimed(target, recorder, sample):
             continue
         recorder.samples(1, 0)
         yield sample, want

@@ -59,12 +59,14 @@ def plain(subject: Subject) -> Callable[..., Any]:
     return _UNSEEDED.get(subject.name, op) if op is pristine(subject).op else op
 
 
-def cases(subject: Subject, recorder: Recorder, limit: int) -> Iterator[tuple[Sample, Expected]]:
+def cases(
+    target: Target, subject: Subject, recorder: Recorder, limit: int
+) -> Iterator[tuple[Sample, Expected]]:
     """Yield samples that differ in the form of the call, with the oracle's values."""
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
-    yield from _with_expected(subject, recorder, dtype, samples, samples.varied(extent.limit(limit)))
+    yield from _with_expected(target, subject, recorder, dtype, samples, samples.varied(extent.limit(limit)))
 
 
 class Compiler:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from conformance import torch_private
-from conformance.checking import trees
+from conformance.checking import claims, trees
 from conformance.checking.invocation import Outcome, attempt, report_error
 from conformance.checking.recorder import Recorder
 from conformance.properties.operators._common import run
@@ -41,12 +41,25 @@ def outcomes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[t
     inputs = attempt(lambda: torch_private.error_inputs(subject.info, target.device, seed=seed))
     if not inputs.ok:
         assert inputs.error is not None
+        if missing := _unclaimed_inputs(target, subject, seed):
+            recorder.left_out(missing)
+            return
         report_error(target, recorder, inputs.error, what="making the wrong arguments on the device")
         return
     for index, item in enumerate(inputs.value):
         recorder.samples(0, 1)
         if not _says_something(item):
             continue
-        recorder.samples(1, 0)
         sample = wrap([item.sample_input])[0].replace(index=index)
+        if missing := claims.unclaimed(target, sample.arguments):
+            recorder.left_out(missing)
+            continue
+        recorder.samples(1, 0)
         yield index, sample.describe(), item, run(target, subject.info.op, sample, grad=True)
+
+
+def _unclaimed_inputs(target: Target, subject: Subject, seed: int) -> frozenset[str]:
+    """Return the dtypes that the target does not declare among those of the wrong arguments on the CPU."""
+    made = attempt(lambda: torch_private.error_inputs(find("operator", subject.name).info, "cpu", seed=seed))
+    wrong = [wrap([item.sample_input])[0].arguments for item in made.value] if made.ok else []
+    return claims.unclaimed(target, wrong)

@@ -20,7 +20,7 @@ from conformance.oracle.operators import written_places
 from conformance.oracle.spread import coarsest
 from conformance.properties.operators import _arguments as arguments
 from conformance.properties.operators._arguments import memory
-from conformance.properties.operators._common import copy_in, dtype_under_test, failed_call, pristine
+from conformance.properties.operators._common import claimed, copy_in, dtype_under_test, failed_call, pristine
 from conformance.samples import extent
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, samples_of
@@ -154,7 +154,7 @@ def cases(
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)
             continue
-        if not inputs_of(sample):
+        if not inputs_of(sample) or not claimed(target, recorder, sample):
             continue
         copy = copy_in(target, recorder, sample)
         if copy is not None:

@@ -52,13 +52,15 @@ def can_graph(target: Target, subject: Subject) -> bool:
     return not subject.name.startswith("sparse.") and not subject.name.startswith("to_sparse")
 
 
-def cases(subject: Subject, recorder: Recorder, limit: int) -> Iterator[tuple[Sample, Expected]]:
+def cases(
+    target: Target, subject: Subject, recorder: Recorder, limit: int
+) -> Iterator[tuple[Sample, Expected]]:
     """Yield samples that differ in the form of the call and that need nothing of the host."""
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
     chosen = samples.varied(extent.limit(limit))
-    for sample, want in _with_expected(subject, recorder, dtype, samples, chosen):
+    for sample, want in _with_expected(target, subject, recorder, dtype, samples, chosen):
         kernels = kernels_of(pristine(subject).op, sample) if sometimes_needs_host(subject) else None
         if kernels is not None and kernels.host:
             recorder.note(f"sample {sample.index} needs the host: {', '.join(sorted(kernels.host))}")

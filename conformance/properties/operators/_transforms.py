@@ -23,6 +23,7 @@ from conformance.oracle import promises
 from conformance.oracle.spread import coarsest
 from conformance.properties.operators._common import (
     WRITES_TWICE,
+    claimed,
     differentiable,
     dtype_under_test,
     dtypes_of,
@@ -143,6 +144,8 @@ def cases(
         if promises.free_of_values(subject.name, sample):
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)
+            continue
+        if not claimed(target, recorder, sample):
             continue
         among = differentiated(sample) if gradients else None
         plain = pure(info.op, to_host(sample), wrapper, among)

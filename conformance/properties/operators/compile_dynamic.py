@@ -19,6 +19,7 @@ from conformance.oracle import promises
 from conformance.oracle.operators import Expected, compute
 from conformance.properties.operators import _compiled
 from conformance.properties.operators._common import (
+    claimed,
     compare_result,
     copy_in,
     dtype_under_test,
@@ -125,7 +126,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     from conformance.device.compilation import compiled
 
     reference = _compiled.plain(find("operator", subject.name))
-    for sizes in _sizes(subject, dtype_under_test(recorder)):
+    for sizes in _sizes(target, subject, recorder):
         call, log = compiled(target, _compiled.plain(subject), dynamic=True)
         for sample, want in sizes:
             copy = copy_in(target, recorder, sample)
@@ -163,12 +164,15 @@ def _fails_on_cpu(reference: Callable[..., Any], sizes: list[Sample]) -> str | N
     return None
 
 
-def _sizes(subject: Subject, dtype: torch.dtype) -> Iterator[list[tuple[Sample, Expected]]]:
+def _sizes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[list[tuple[Sample, Expected]]]:
     """Yield samples of one form in several sizes, with the oracle's values."""
+    dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     for index in range(samples.available):
         sample = samples[index]
         if promises.free_of_values(subject.name, sample) or not _can_grow(sample):
+            continue
+        if not claimed(target, recorder, sample):
             continue
         grown = [_grown(sample, factor) for factor in GROWTH]
         expected = [compute(subject, dtype, larger) for larger in grown]

@@ -70,7 +70,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     before = target.compiled()
     compiler = _compiled.Compiler(target, recorder, fused=True)
     reference = _compiled.plain(find("operator", subject.name))
-    for sample, want in _compiled.cases(subject, recorder, LIMIT):
+    for sample, want in _compiled.cases(target, subject, recorder, LIMIT):
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue

@@ -65,7 +65,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     compiler = _compiled.Compiler(target, recorder)
     fitting = 0
-    for sample, want in _compiled.cases(subject, recorder, 2 * LIMIT):
+    for sample, want in _compiled.cases(target, subject, recorder, 2 * LIMIT):
         if not fits(sample, want) or fitting == LIMIT:
             continue
         fitting += 1

@@ -37,7 +37,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     compiler = _compiled.Compiler(target, recorder)
     first = recorder.id.dtype == applies(target, subject)[0]
     reference = _compiled.plain(find("operator", subject.name))
-    for sample, want in _compiled.cases(subject, recorder, FIRST_LIMIT if first else LIMIT):
+    for sample, want in _compiled.cases(target, subject, recorder, FIRST_LIMIT if first else LIMIT):
         copy, again = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
         if copy is None or again is None:
             continue

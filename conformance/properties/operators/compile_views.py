@@ -67,7 +67,7 @@ def awkward(tensor: torch.Tensor) -> torch.Tensor:
 
 def _inputs(target: Target, subject: Subject, recorder: Recorder, compiler: _compiled.Compiler) -> bool:
     reference = _compiled.plain(find("operator", subject.name))
-    for sample, want in _compiled.cases(subject, recorder, LIMIT):
+    for sample, want in _compiled.cases(target, subject, recorder, LIMIT):
         derived = transformed(sample, awkward)
         copy = None if derived is None else copy_in(target, recorder, derived)
         if derived is None or copy is None:
@@ -109,7 +109,7 @@ def _outputs(target: Target, subject: Subject, recorder: Recorder, compiler: _co
     reference = _compiled.plain(find("operator", subject.name))
     # Functionalisation knows the memory behind an argument only as far as its elements reach.
     about_memory = subject.name in ABOUT_MEMORY
-    for sample, want in _compiled.cases(subject, recorder, 3 * LIMIT):
+    for sample, want in _compiled.cases(target, subject, recorder, 3 * LIMIT):
         if compiler.captured == LIMIT:
             break
         given = sample.input

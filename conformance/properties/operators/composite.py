@@ -54,7 +54,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     checks = torch_private.composite_checks()
     assert checks is not None
-    for sample, want in cases(subject, recorder, LIMIT):
+    for sample, want in cases(target, subject, recorder, LIMIT):
         free = promises.free_of_values(subject.name, sample)
         index = sample.index
 

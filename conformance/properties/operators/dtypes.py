@@ -16,7 +16,7 @@ from conformance.checking.refusal import clean
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.oracle.operators import through_float64
-from conformance.properties.operators._common import compare_result, copy_in, run
+from conformance.properties.operators._common import claimed, compare_result, copy_in, run
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, dtype_name, wrap
 from conformance.subjects.databases import Subject, find
@@ -76,6 +76,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder.samples(1, 1)
         if not declared and dtype_name(dtype) not in target.dtypes:
             continue  # the device may not even hold such tensors
+        if not claimed(target, recorder, sample):
+            continue
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue

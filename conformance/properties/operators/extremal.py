@@ -11,6 +11,7 @@ from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.oracle.operators import compute
 from conformance.properties.operators._common import (
+    claimed,
     compare_result,
     copy_in,
     dtype_under_test,
@@ -56,7 +57,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     recorder.samples(0, samples.available)
     for sample in samples.chosen(extent.limit(LIMIT)):
         want = compute(subject, dtype, sample)
-        if not want.ok:
+        if not want.ok or not claimed(target, recorder, sample):
             continue
         recorder.samples(1, 0)
         copy = copy_in(target, recorder, sample)
@@ -88,6 +89,8 @@ def _outside(subject: Subject, dtype: torch.dtype, index: int) -> Iterator[Sampl
 def _check_outside(target: Target, subject: Subject, recorder: Recorder, sample: Sample) -> None:
     want = compute(subject, dtype_under_test(recorder), sample)
     if not want.ok or not isinstance(want.plain, torch.Tensor) or not want.plain.isnan().all():
+        return
+    if not claimed(target, recorder, sample):
         return
     recorder.samples(1, 1)
     copy = copy_in(target, recorder, sample)

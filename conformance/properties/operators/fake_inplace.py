@@ -43,7 +43,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     unpredictable = torch_private.dynamic_output_errors()
-    for sample, want in cases(subject, recorder, LIMIT):
+    for sample, want in cases(target, subject, recorder, LIMIT):
         if not isinstance(sample.input, torch.Tensor):
             continue
         fits = isinstance(want.plain, torch.Tensor) and want.plain.dtype == sample.input.dtype

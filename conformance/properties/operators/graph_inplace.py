@@ -46,7 +46,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     replays = _graphs.Replays(target, subject, recorder)
     form = subject.info.inplace_variant
     fitting = 0
-    for sample, want in _graphs.cases(subject, recorder, LIMIT):
+    for sample, want in _graphs.cases(target, subject, recorder, LIMIT):
         if not fits(sample, want):
             continue
         fitting += 1

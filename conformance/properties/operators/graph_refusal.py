@@ -60,7 +60,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
     op, tried = _compiled.plain(subject), 0
-    for sample, _ in _with_expected(subject, recorder, dtype, samples, samples.chosen(extent.limit(8))):
+    for sample, _ in _with_expected(
+        target, subject, recorder, dtype, samples, samples.chosen(extent.limit(8))
+    ):
         kernels = kernels_of(pristine(subject).op, sample)
         if kernels is None or not kernels.host or tried == LIMIT:
             continue

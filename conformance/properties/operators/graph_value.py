@@ -34,7 +34,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     replays = _graphs.Replays(target, subject, recorder)
     op = _compiled.plain(subject)
-    for sample, want in _graphs.cases(subject, recorder, LIMIT):
+    for sample, want in _graphs.cases(target, subject, recorder, LIMIT):
         capture = replays.capture(sample, lambda copy: copy.call(op))
         if capture is None:
             continue

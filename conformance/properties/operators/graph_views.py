@@ -49,7 +49,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     replays = _graphs.Replays(target, subject, recorder)
     tried = 0
-    for sample, want in _graphs.cases(subject, recorder, LIMIT):
+    for sample, want in _graphs.cases(target, subject, recorder, LIMIT):
         derived = transformed(sample, awkward)
         if derived is None or not cpu_accepts(find("operator", subject.name).info.op, derived):
             continue
@@ -111,7 +111,7 @@ def _between(tensor: torch.Tensor) -> torch.Tensor:
 
 def _twice(target: Target, subject: Subject, recorder: Recorder, replays: _graphs.Replays) -> int:
     """Check a binary call with its first argument given twice; return 1 if there was one to try."""
-    for sample, _ in _graphs.cases(subject, recorder, 1):
+    for sample, _ in _graphs.cases(target, subject, recorder, 1):
         second = sample.args[0] if sample.args else None
         given = sample.input
         if not isinstance(second, torch.Tensor) or not isinstance(given, torch.Tensor):

@@ -73,7 +73,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    for sample, want in cases(subject, recorder, LIMIT):
+    for sample, want in cases(target, subject, recorder, LIMIT):
         for what, change in FORMS.items():
             derived = transformed(sample, change)
             if derived is None:

@@ -60,7 +60,7 @@ def has_out(subject: Subject) -> bool:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    for sample, want in cases(subject, recorder, LIMIT):
+    for sample, want in cases(target, subject, recorder, LIMIT):
         parts = parts_of(recorder, sample, want)
         if not parts:
             continue

@@ -48,7 +48,7 @@ def _refused(
     grad: bool = False,
 ) -> None:
     """Give the first sample that fits tensors for its results that must be refused."""
-    for sample, want in cases(subject, recorder, LIMIT):
+    for sample, want in cases(target, subject, recorder, LIMIT):
         parts = out.parts_of(recorder, sample, want)
         if not parts or not fits(target, sample, parts):
             continue

@@ -106,7 +106,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     seen: list[Placement] = []
-    for sample, _ in cases(subject, recorder, LIMIT):
+    for sample, _ in cases(target, subject, recorder, LIMIT):
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue

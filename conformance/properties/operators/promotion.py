@@ -14,9 +14,9 @@ from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
-from conformance.properties.operators._common import copy_in, declared, failed_call, pristine, run
+from conformance.properties.operators._common import claimed, copy_in, declared, failed_call, pristine, run
 from conformance.samples.copies import to_host
-from conformance.samples.operators import Sample, dtype_name
+from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 
@@ -55,7 +55,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     reference = pristine(subject)
     for sample in _samples(subject.info):
-        if not all(target.declares(dtype_name(t.dtype)) for t in sample.tensors()):
+        if not claimed(target, recorder, sample):
             continue
         recorder.samples(1, 1)
 

@@ -17,6 +17,7 @@ from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import (
+    claimed,
     copy_in,
     dtype_under_test,
     failed_call,
@@ -95,6 +96,8 @@ def _reproducible(target: Target, subject: Subject, recorder: Recorder) -> None:
     recorder.samples(len(chosen), samples.available)
     op = operator_of(subject)
     for sample in chosen:
+        if not claimed(target, recorder, sample):
+            continue
         index = sample.index
         first = _draw(target, recorder, op, sample, 11)
         again = _draw(target, recorder, op, sample, 11)

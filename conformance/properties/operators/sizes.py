@@ -13,6 +13,7 @@ from conformance.oracle.operators import Expected, compute
 from conformance.properties.operators import out
 from conformance.properties.operators._arguments import check_kept
 from conformance.properties.operators._common import (
+    claimed,
     compare_result,
     copy_in,
     dtype_under_test,
@@ -106,6 +107,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             recorder.note(f"the CPU has no result of {size} elements")
             continue
         sample, want = found
+        if not claimed(target, recorder, sample):
+            continue
         recorder.samples(1, 0)
         trial = recorder.trial()
         _function(target, subject, trial, sample, want)

@@ -38,7 +38,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    for sample, want in cases(subject, recorder):
+    for sample, want in cases(target, subject, recorder):
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue

@@ -79,7 +79,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     info = subject.info
-    for sample, want in cases(subject, recorder, LIMIT):
+    for sample, want in cases(target, subject, recorder, LIMIT):
         for name, form in forms(info, inplace=False):
             copy = copy_in(target, recorder, sample)
             if copy is None:

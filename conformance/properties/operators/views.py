@@ -74,7 +74,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     reference = pristine(subject)
-    for sample, _ in cases(subject, recorder, LIMIT):
+    for sample, _ in cases(target, subject, recorder, LIMIT):
         if not isinstance(sample.input, torch.Tensor) or sample.input.layout is not torch.strided:
             recorder.compared(1)
             continue

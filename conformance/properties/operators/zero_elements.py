@@ -14,6 +14,7 @@ from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.operators import compute
 from conformance.properties.operators._common import (
+    claimed,
     compare_result,
     copy_in,
     dtype_under_test,
@@ -57,6 +58,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     dtype = dtype_under_test(recorder)
     for sample in _samples(subject, dtype):
+        if not claimed(target, recorder, sample):
+            continue
         recorder.samples(1, 1)
         want = compute(subject, dtype, sample)
         copy = copy_in(target, recorder, sample)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from conformance import torch_private
-from conformance.checking import trees
+from conformance.checking import claims, trees
 from conformance.checking.compare import (
     compare_metadata,
     compare_values,
@@ -363,10 +363,7 @@ def answers_of(
 
 def is_declared(target: Target, found: Answer) -> bool:
     """Return whether the target declares every dtype that the call names, takes or returns."""
-    leaves = [*trees.leaves(found.sample.arguments), *trees.leaves(found.plain)]
-    named = [leaf for leaf in leaves if isinstance(leaf, torch.dtype)]
-    held = [leaf.dtype for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    return target.dtypes.issuperset(dtype_name(dtype) for dtype in (*named, *held))
+    return not claims.unclaimed(target, found.sample.arguments, found.plain)
 
 
 def _worth(found: Answer) -> tuple[int, int, bool]:

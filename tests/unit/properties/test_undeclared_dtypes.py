@@ -1,0 +1,181 @@
+"""No property calls a device wrong for a dtype that its target does not declare, and all do for one that it
+declares."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from conformance.behaviours import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.checking.recorder import Recorder
+from conformance.checking.trees import tensors, tree_map
+from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
+from conformance.properties.registry import find, properties
+from conformance.subjects.databases import find as subject_of
+from conformance.target.file import DTYPES
+from conformance.target.target import Target
+
+COMPLEX = frozenset({"complex32", "complex64", "complex128"})
+
+
+def target(*without: str) -> Target:
+    """A target on the CPU that declares all dtypes but some."""
+    return Target("fake", None, "cpu", frozenset(DTYPES) - set(without), {})
+
+
+def refuses_complex(tree: Any) -> Any:
+    """Refuse complex tensors as a device does that has none."""
+    if any(tensor.is_complex() for tensor in tensors(tree)):
+        raise RuntimeError("complex numbers are not supported on this device")
+    return tree
+
+
+def refuses_int64(tree: Any) -> Any:
+    """Refuse tensors of int64."""
+    if any(tensor.dtype == torch.int64 for tensor in tensors(tree)):
+        raise RuntimeError("int64 is not supported on this device")
+    return tree
+
+
+def rounds_float64(tree: Any) -> Any:
+    """Keep no more of float64 than float32 holds."""
+
+    def leaf(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.dtype != torch.float64 or value.requires_grad:
+            return value
+        return value.copy_(value.float()) if value.layout is torch.strided else value
+
+    return tree_map(leaf, tree)
+
+
+def checked(name: str, operator: str, dtype: str, target: Target, device: Callable[[Any], Any]) -> Result:
+    """Check an operator of which all results pass through ``device``."""
+    subject = subject_of("operator", operator)
+    info = copy.copy(subject.info)
+    op = info.op
+    info.op = lambda *args, **kwargs: device(op(*args, **kwargs))
+    recorder = Recorder(ResultId(CaseId(name, operator), dtype), seed=0)
+    find("operator", name).check(target, dataclasses.replace(subject, info=info), recorder)
+    return recorder.result()
+
+
+def results(operator: str, missing: Target) -> Iterator[tuple[str, str]]:
+    """The (property, dtype) of an operator's results in eager mode."""
+    for entry in properties("operator"):
+        if "eager" in entry.modes:
+            for dtype in entry.applies(missing, subject_of("operator", operator)):
+                yield entry.name, dtype
+
+
+WITHOUT_COMPLEX = target(*COMPLEX)
+WITHOUT_FLOAT64 = target("float64", "complex128")
+OF_COMPLEX = [
+    (name, operator, dtype)
+    for operator in ("fft.rfft", "cdouble", "mul", "pow")
+    for name, dtype in results(operator, WITHOUT_COMPLEX)
+]
+OF_FLOAT64 = [
+    (name, operator, dtype)
+    for operator in ("softmax.with_dtype", "float_power")
+    for name, dtype in results(operator, WITHOUT_FLOAT64)
+]
+
+
+@pytest.mark.parametrize(("name", "operator", "dtype"), OF_COMPLEX)
+def test_operators_without_complex_numbers(name: str, operator: str, dtype: str) -> None:
+    result = checked(name, operator, dtype, WITHOUT_COMPLEX, refuses_complex)
+    assert result.verdict in (Verdict.PASS, Verdict.UNSUPPORTED), result.failures
+
+
+@pytest.mark.parametrize(("name", "operator", "dtype"), OF_FLOAT64)
+def test_operators_without_double_precision(name: str, operator: str, dtype: str) -> None:
+    result = checked(name, operator, dtype, WITHOUT_FLOAT64, rounds_float64)
+    assert result.verdict in (Verdict.PASS, Verdict.UNSUPPORTED), result.failures
+
+
+@pytest.mark.parametrize(
+    ("name", "operator", "dtype", "without", "device", "kind"),
+    [
+        ("value", "fft.rfft", "float32", (), refuses_complex, Kind.REFUSED),
+        ("promotion", "mul", "any", (), refuses_complex, Kind.REFUSED),
+        ("dtypes", "cdouble", "any", (), refuses_complex, Kind.REFUSED),
+        ("value", "softmax.with_dtype", "int64", (), rounds_float64, Kind.VALUE),
+        ("value", "float_power", "int64", (), rounds_float64, Kind.VALUE),
+        # What is declared still counts on a target that leaves others out.
+        ("value", "mul", "int64", COMPLEX, refuses_int64, Kind.REFUSED),
+        ("promotion", "mul", "any", COMPLEX, refuses_int64, Kind.REFUSED),
+        ("dtypes", "mul", "any", COMPLEX, refuses_int64, Kind.REFUSED),
+    ],
+)
+def test_operators_in_dtypes_that_are_declared(
+    name: str, operator: str, dtype: str, without: tuple[str, ...], device: Callable[[Any], Any], kind: Kind
+) -> None:
+    result = checked(name, operator, dtype, target(*without), device)
+    assert kind in {failure.kind for failure in result.failures}
+
+
+class Device(TorchDispatchMode):
+    """Passes what operators take and return through a function, as a device would on its own tensors."""
+
+    def __init__(self, device: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.device = device
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self.device(func(*args, **(kwargs or {})))
+
+
+def ran(monkeypatch: pytest.MonkeyPatch, name: str, target: Target, device: Callable[[Any], Any]) -> Result:
+    """Check a behaviour on such a device."""
+    of_area = find("api", name)
+    entry = behaviour.BEHAVIOURS[name]
+    monkeypatch.setattr(behaviour, "_around", lambda lab: Device(device))
+    dtype = of_area.applies(target, subject_of("api", entry.area))[0]
+    recorder = Recorder(ResultId(CaseId(name, entry.area), dtype), seed=0)
+    behaviour.check(entry, target, recorder)
+    return recorder.result()
+
+
+BEHAVIOURS = [
+    ("transforms-and-back", COMPLEX, refuses_complex),
+    ("tensor-of-a-tensor", COMPLEX, refuses_complex),
+    ("transforms-refuse", COMPLEX, refuses_complex),
+    ("short-time-transforms", COMPLEX, refuses_complex),
+    ("moments", ("float64",), rounds_float64),
+    ("vector-norms", ("float64",), rounds_float64),
+]
+
+
+@pytest.mark.parametrize(("name", "without", "device"), BEHAVIOURS)
+def test_behaviours(
+    monkeypatch: pytest.MonkeyPatch, name: str, without: tuple[str, ...], device: Callable[[Any], Any]
+) -> None:
+    result = ran(monkeypatch, name, target(*without), device)
+    assert result.verdict in (Verdict.PASS, Verdict.UNSUPPORTED), result.failures
+    assert any("the target does not declare" in note for note in result.notes)
+    assert ran(monkeypatch, name, target(), device).verdict is Verdict.FAIL
+
+
+def test_a_behaviour_in_a_dtype_that_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = ran(monkeypatch, "tensor-of-a-tensor", WITHOUT_COMPLEX, refuses_int64)
+    assert result.verdict is Verdict.FAIL
+
+
+def test_the_rest_of_a_program_that_was_cut_off_is_not_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = ran(monkeypatch, "transforms-and-back", WITHOUT_COMPLEX, refuses_complex)
+    assert result.verdict is Verdict.UNSUPPORTED
+
+
+def test_an_error_of_a_behaviour_holds_no_tensor() -> None:
+    lab = Lab(target(), "float32", 0, on_target=True)
+    lab.raises("a wrong call", lambda: torch.ones(2) @ torch.ones(3), match="no such words")
+    [deviation] = lab.deviations
+    assert deviation.raised is not None and deviation.raised.line_in(__file__) is not None
+    assert not hasattr(deviation.raised, "__traceback__")
