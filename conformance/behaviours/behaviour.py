@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 import linecache
 from collections.abc import Callable, Sequence
@@ -171,7 +172,7 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
             on_target(entry, actual)
         except Exception as raised:
             error = raised
-    skip = _unclaimed_lines(entry, target, recorder, error, actual)
+    beyond = _Unclaimed(entry, target, recorder)
     for shown, due in zip(actual.observations, expected.observations, strict=False):
         if shown.name != due.name:
             recorder.compared(1)
@@ -184,15 +185,14 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
         else:
             observation.compare(recorder, shown, due, actual.device, target.precision)
     for deviation in actual.deviations:
-        if not skip(deviation.raised):
+        if not beyond.covers(deviation.places):
             recorder.fail(deviation.kind, deviation.message)
     if actual.idle is not None:
         recorder.idle(actual.idle)
     for name, accident in actual.accidents.items():
-        if name not in expected.accidents and not skip(accident):
-            text = accident.text
-            recorder.fail(Kind.REFUSED, f"{name} was refused, but the CPU says what is wrong: {text}")
-    if error is not None and skip(unclaimed.Raised.of(error)):
+        if name not in expected.accidents and not beyond.covers(accident.places):
+            recorder.fail(accident.kind, accident.message)
+    if error is not None and beyond.covers(unclaimed.passed(error.__traceback__)):
         recorder.unsupported("the rest of the program was not reached")
     elif error is not None:
         recorder.compared(1)
@@ -203,31 +203,37 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
         recorder.fail(Kind.STATE, f"showed {counts[0]} things, but the CPU shows {counts[1]}.")
 
 
-def _unclaimed_lines(
-    entry: Behaviour, target: Target, recorder: Recorder, error: Exception | None, actual: Lab
-) -> Callable[[unclaimed.Raised | None], bool]:
-    """Return the question whether a clean refusal came up at a line that needs a dtype which the target does
-    not declare; the recorder notes the dtype then.
+class _Unclaimed:
+    """Answers whether a deviation came up at a line that needs a dtype which the target does not declare.
+
+    The recorder notes the dtype then. The first question runs the program on the CPU.
     """
-    file = entry.program.__code__.co_filename
-    raised = [deviation.raised for deviation in actual.deviations] + [*actual.accidents.values()]
-    if error is not None:
-        raised.append(unclaimed.Raised.of(error))
-    needs: dict[int, frozenset[str]] = {}
-    if any(one is not None and one.clean for one in raised):
+
+    def __init__(self, entry: Behaviour, target: Target, recorder: Recorder) -> None:
+        self._entry = entry
+        self._target = target
+        self._recorder = recorder
+        self._file = entry.program.__code__.co_filename
+
+    @functools.cached_property
+    def _needs(self) -> dict[int, frozenset[str]]:
+        if claims.declares_all(self._target):
+            return {}
         state = process_state.capture()
-        process_state.seed(recorder.seed, target)
-        lab = Lab(target, recorder.id.dtype, recorder.seed, on_target=False)
-        needs = unclaimed.lines(target, file, lambda: on_cpu(entry, lab))
-        process_state.restore(state)
+        process_state.seed(self._recorder.seed, self._target)
+        lab = Lab(self._target, self._recorder.id.dtype, self._recorder.seed, on_target=False)
+        try:
+            return unclaimed.lines(self._target, self._file, lambda: on_cpu(self._entry, lab))
+        finally:
+            process_state.restore(state)
 
-    def skip(one: unclaimed.Raised | None) -> bool:
-        missing = needs.get(one.line_in(file) or 0) if one is not None and one.clean else None
+    def covers(self, places: unclaimed.Places) -> bool:
+        """Return whether the innermost of these places in the program's file is such a line."""
+        line = unclaimed.line_in(self._file, places)
+        missing = self._needs.get(line) if line is not None else None
         if missing:
-            recorder.left_out(missing)
+            self._recorder.left_out(missing)
         return bool(missing)
-
-    return skip
 
 
 # Functions of their own, so that a profile of the suite can tell the two runs apart.
@@ -247,7 +253,7 @@ def on_target(entry: Behaviour, lab: Lab) -> None:
 def _place(error: Exception, program: Program) -> str:
     """Return the line of the program, or of what it called in its file, at which an error came up."""
     file = program.__code__.co_filename
-    line = unclaimed.Raised.of(error).line_in(file)
+    line = unclaimed.line_in(file, unclaimed.passed(error.__traceback__))
     return "the program" if line is None else f"`{linecache.getline(file, line).strip()}`"
 
 

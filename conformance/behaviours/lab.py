@@ -20,9 +20,9 @@ import numpy
 import torch
 
 from conformance import torch_private
-from conformance.behaviours import observation
+from conformance.behaviours import observation, unclaimed
 from conformance.behaviours.observation import Closeness, Observation
-from conformance.behaviours.unclaimed import Raised
+from conformance.behaviours.unclaimed import Places
 from conformance.checking import claims
 from conformance.checking.invocation import is_refusal, one_line
 from conformance.model.verdicts import Kind
@@ -43,7 +43,7 @@ class Deviation:
 
     kind: Kind
     message: str
-    raised: Raised | None = None  #: What a call raised instead of what is due.
+    places: Places
 
 
 class _Work:
@@ -81,7 +81,7 @@ class Lab:
         self.observations: list[Observation] = []
         self.deviations: list[Deviation] = []
         #: Calls that had to raise, of which no text was asked, and that were refused or broke down.
-        self.accidents: dict[str, Raised] = {}
+        self.accidents: dict[str, Deviation] = {}
         #: Why a program that observed nothing had nothing to observe; None if it had.
         self.idle: str | None = None
         self._random = torch.Generator().manual_seed(seed)
@@ -214,7 +214,7 @@ class Lab:
             is_tensor = isinstance(shown.value, observation.TensorShown)
             brief = str(shown.value.parts[0].tolist() if is_tensor else value)[:300]
             text = f"{name} is {brief}, expected {str(expected)[:300]}."
-            self.deviations.append(Deviation(Kind.VALUE, text))
+            self._deviates(Kind.VALUE, text)
 
     def _is_unclaimed(self, shown: Observation) -> bool:
         return self.on_target and bool(claims.unclaimed(self.target, *observation.dtypes_shown(shown.value)))
@@ -225,7 +225,7 @@ class Lab:
             true = bool(condition)
         self.observations.append(Observation(name, True))
         if not true:
-            self.deviations.append(Deviation(kind, f"it does not hold that {name}."))
+            self._deviates(kind, f"it does not hold that {name}.")
 
     def shares(self, name: str, left: torch.Tensor, right: torch.Tensor) -> None:
         """Both tensors must have one storage."""
@@ -277,7 +277,8 @@ class Lab:
                     Kind.MESSAGE, f"{name} raised {one_line(raised)}, which does not match {match!r}", raised
                 )
             elif match is None and (is_refusal(raised) or "INTERNAL ASSERT" in str(raised)):
-                self.accidents[name] = Raised.of(raised)
+                text = f"{name} was refused, but the CPU says what is wrong: {one_line(raised)}"
+                self.accidents[name] = Deviation(Kind.REFUSED, text, unclaimed.passed(raised.__traceback__))
         else:
             self._deviates(Kind.ERROR_TYPE, f"{name} raised nothing; {_names(due)} is due")
 
@@ -340,7 +341,8 @@ class Lab:
         self.idle = reason
 
     def _deviates(self, kind: Kind, message: str, error: Exception | None = None) -> None:
-        self.deviations.append(Deviation(kind, message, None if error is None else Raised.of(error)))
+        places = unclaimed.here() if error is None else unclaimed.passed(error.__traceback__)
+        self.deviations.append(Deviation(kind, message, places))
 
 
 def _storage(tensor: torch.Tensor) -> int:

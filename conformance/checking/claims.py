@@ -1,17 +1,21 @@
 """Claims: a target promises something of a call only if it declares every dtype that the call needs.
 
 Those are the dtypes of the tensors that it takes and returns, and those that its arguments name: float64 for
-``softmax(x, dtype=torch.float64)``, complex64 for ``fft.rfft`` of float32. What a device does in a dtype that
+``softmax(x, dtype=torch.float64)``, complex64 for ``fft.rfft`` of float32. A composite operator needs those
+of the operators that it is made of as well: complex64 for ``fft.hfft``. What a device does in a dtype that
 its target file does not declare is not promised, so that no property may call it wrong.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.checking import trees
+from conformance.checking.invocation import Outcome, attempt
 from conformance.target.file import DTYPES
 from conformance.target.target import Target
 
@@ -37,3 +41,46 @@ def declares_all(target: Target) -> bool:
 def unclaimed(target: Target, *values: Any) -> frozenset[str]:
     """Return the names of the dtypes in trees of values that a target does not declare."""
     return frozenset() if declares_all(target) else dtypes_of(*values) - target.dtypes
+
+
+class _Met(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Reports the dtypes that a target does not declare of the tensors that operators take and return.
+
+    Tensors of no dimensions do not count: Python's numbers come as such, of float64 beside float32.
+    """
+
+    def __init__(self, target: Target, note: Callable[[frozenset[str]], object]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.target = target
+        self.note = note
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self._look((args, kwargs))
+        result = func(*args, **(kwargs or {}))
+        self._look(result)
+        return result
+
+    def _look(self, tree: Any) -> None:
+        tensors = [tensor for tensor in trees.tensors(tree) if tensor.dim()]
+        if missing := unclaimed(self.target, tensors):
+            self.note(missing)
+
+
+def watch(target: Target, call: Callable[[], Any], note: Callable[[frozenset[str]], object]) -> Outcome:
+    """Return the outcome of ``call`` on the CPU.
+
+    Meanwhile ``note`` receives each set of dtypes that an operator needs and the target does not declare.
+    """
+    if declares_all(target):
+        return attempt(call)
+    with _Met(target, note):
+        return attempt(call)
+
+
+def needed(target: Target, call: Callable[[], Any], *arguments: Any) -> frozenset[str]:
+    """Return the dtypes that a call on the CPU needs and the target does not declare."""
+    if declares_all(target):
+        return frozenset()
+    found = set(unclaimed(target, arguments))
+    outcome = watch(target, call, found.update)
+    return frozenset(found | unclaimed(target, outcome.value))

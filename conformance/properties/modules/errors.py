@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from conformance import torch_private
+from conformance.checking import claims
 from conformance.checking.compare import fact
 from conformance.checking.invocation import attempt, one_line
 from conformance.checking.property import register
@@ -61,6 +62,11 @@ def _check_one(
             return module(*args, **kwargs)
         return module
 
+    given = arguments.forward_input
+    words = () if given is None else (given.args, given.kwargs)
+    if missing := claims.needed(target, lambda: call(torch.device("cpu")), words):
+        recorder.left_out(missing)
+        return
     reference = attempt(lambda: call(torch.device("cpu"))).error
     outcome = common.on_target(target, lambda: call(target.torch_device))
     what = f"error input {index} ({arguments.desc or 'without a description'})"

@@ -113,8 +113,8 @@ def claimed(target: Target, recorder: Recorder, sample: Sample) -> bool:
         with torch_private.torch_seeded(sample.index), torch_private.quiet(), torch.no_grad():
             return to_host(sample).call(find("operator", recorder.id.case.subject).info.op)
 
-    missing = claims.unclaimed(target, sample.arguments) or claims.unclaimed(target, attempt(call).value)
-    missing -= {recorder.id.dtype}  # one that the target declares for this operator alone
+    # A dtype may be declared for this operator alone.
+    missing = claims.needed(target, call, sample.arguments) - {recorder.id.dtype}
     if missing:
         recorder.left_out(missing)
     return not missing

@@ -12,8 +12,9 @@ from conformance import torch_private
 from conformance.checking import claims, trees
 from conformance.checking.invocation import Outcome, attempt, report_error
 from conformance.checking.recorder import Recorder
-from conformance.properties.operators._common import run
-from conformance.samples.operators import wrap
+from conformance.properties.operators._common import pristine, run
+from conformance.samples.copies import to_host
+from conformance.samples.operators import Sample, wrap
 from conformance.subjects.databases import Subject, find
 from conformance.target.target import Target
 
@@ -51,7 +52,8 @@ def outcomes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[t
         if not _says_something(item):
             continue
         sample = wrap([item.sample_input])[0].replace(index=index)
-        if missing := claims.unclaimed(target, sample.arguments):
+        call = functools.partial(_on_the_host, subject, sample)
+        if missing := claims.needed(target, call, sample.arguments):
             recorder.left_out(missing)
             continue
         recorder.samples(1, 0)
@@ -63,3 +65,8 @@ def _unclaimed_inputs(target: Target, subject: Subject, seed: int) -> frozenset[
     made = attempt(lambda: torch_private.error_inputs(find("operator", subject.name).info, "cpu", seed=seed))
     wrong = [wrap([item.sample_input])[0].arguments for item in made.value] if made.ok else []
     return claims.unclaimed(target, wrong)
+
+
+def _on_the_host(subject: Subject, sample: Sample) -> Any:
+    with torch_private.quiet():
+        return to_host(sample).call(pristine(subject).op)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from conformance import torch_private
+from conformance.checking import claims
 from conformance.checking.compare import fact
 from conformance.checking.invocation import one_line
 from conformance.checking.property import register
@@ -53,6 +54,9 @@ def _check_one(
     target: Target, recorder: Recorder, subject: Subject, item: Any, index: int, dtype: torch.dtype
 ) -> None:
     arguments = item.optimizer_error_input
+    if missing := claims.unclaimed(target, arguments.params):
+        recorder.left_out(missing)
+        return
     device = target.torch_device
 
     def call() -> None:

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from conformance.behaviours import behaviour
-from conformance.behaviours.lab import Lab
+from conformance.behaviours.lab import Deviation, Lab
 from conformance.behaviours.observation import Observation
-from conformance.behaviours.unclaimed import Raised
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import CaseId, Result, ResultId
 from conformance.properties.registry import find
@@ -23,7 +22,7 @@ TARGET = target_file.load("cpu").target("eager")
 SEED = 7
 
 #: What the CPU's side has shown, by name, dtype and seed. Observations are copies that no later call changes.
-_shown: dict[tuple[str, str, int], tuple[list[Observation], dict[str, Raised]]] = {}
+_shown: dict[tuple[str, str, int], tuple[list[Observation], dict[str, Deviation]]] = {}
 
 
 def dtypes(name: str) -> list[str]:

@@ -54,7 +54,7 @@ class _Slow(Dataset):  # type: ignore[type-arg]
         return 1
 
     def __getitem__(self, place: int) -> int:
-        time.sleep(0.5)
+        time.sleep(2.0)  # so long that a busy machine reaches the time limit first
         return place
 
 
