@@ -12,7 +12,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -171,19 +171,33 @@ class Manifest:
         return _demand(self, minor, mode, level)
 
 
-def waived(version: str, mode: str) -> dict[str, dict[str, str]]:
+def waived(version: str, mode: str, results: Collection[str] = ()) -> dict[str, dict[str, str]]:
     """The waivers of the committed manifest for a torch and a mode: links by kind by result id.
 
-    None if there is no manifest yet, or none of that minor.
+    None if there is no manifest yet, or none of that minor. Many properties check the first of some dtypes
+    that the target declares. If it does not declare that of a waiver, ``results`` hold in its place one that
+    the manifest does not list: ``vmap/roll@float32`` for ``vmap/roll@float64``. It has the same waiver.
     """
     minor = minor_of(version)
     if not PATH.is_file():
         return {}
+    manifest = load()
     links: dict[str, dict[str, str]] = {}
-    for waiver in load().waivers:
+    for waiver in manifest.waivers:
         if _speaks(waiver, minor, mode):
             links.setdefault(waiver.id, {})[waiver.kind] = waiver.link
+    absent: dict[str, dict[str, str]] = {}
+    for name in links.keys() - set(results):
+        absent.setdefault(_case(name), {}).update(links[name])
+    others = [name for name in results if name not in links and _case(name) in absent]
+    if others:
+        listed = {f"{s.name}/{subject}@{dtype}" for s, subject, dtype in manifest.ids(minor, mode)}
+        links.update((name, absent[_case(name)]) for name in others if name not in listed)
     return links
+
+
+def _case(name: str) -> str:
+    return name.rpartition("@")[0]
 
 
 @functools.lru_cache(maxsize=32)

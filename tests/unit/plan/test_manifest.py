@@ -92,3 +92,14 @@ def test_waivers_are_of_results_that_exist_and_say_where_they_are_tracked(commit
             titles = re.findall(r"(?m)^#+ (.+)$", (ROOT / page).read_text())
             assert heading in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
         assert waiver.until is not None
+
+
+def test_a_result_in_place_of_a_waived_one_has_its_waiver() -> None:
+    link = {"value": "docs/upstream.md#roll"}
+    assert manifest.waived("2.13.0", "eager")["vmap/roll@float64"] == link
+    # In place of float64, which the target does not declare.
+    assert manifest.waived("2.13.0", "eager", ["vmap/roll@float32"])["vmap/roll@float32"] == link
+    # Beside it, and of a result that every target has.
+    both = ["vmap/roll@float64", "vmap/roll@float32"]
+    assert "vmap/roll@float32" not in manifest.waived("2.13.0", "eager", both)
+    assert "out_grad/prod@float32" not in manifest.waived("2.13.0", "eager", ["out_grad/prod@float32"])
