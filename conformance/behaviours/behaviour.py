@@ -204,7 +204,7 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
 
 
 class _Unclaimed:
-    """Answers whether a deviation came up at a line that needs a dtype which the target does not declare.
+    """Answers whether a deviation came up in a statement that needs a dtype which is not declared.
 
     The recorder notes the dtype then. The first question runs the program on the CPU.
     """
@@ -223,13 +223,13 @@ class _Unclaimed:
         process_state.seed(self._recorder.seed, self._target)
         lab = Lab(self._target, self._recorder.id.dtype, self._recorder.seed, on_target=False)
         try:
-            return unclaimed.lines(self._target, self._file, lambda: on_cpu(self._entry, lab))
+            return unclaimed.statements(self._target, self._file, lambda: on_cpu(self._entry, lab))
         finally:
             process_state.restore(state)
 
     def covers(self, places: unclaimed.Places) -> bool:
-        """Return whether the innermost of these places in the program's file is such a line."""
-        line = unclaimed.line_in(self._file, places)
+        """Return whether the innermost of these places in the program's file is in such a statement."""
+        line = unclaimed.statement_in(self._file, places)
         missing = self._needs.get(line) if line is not None else None
         if missing:
             self._recorder.left_out(missing)

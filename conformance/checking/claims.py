@@ -20,6 +20,8 @@ from conformance.target.file import DTYPES
 from conformance.target.target import Target
 
 _DECLARABLE = frozenset(DTYPES)
+#: The dtypes of Python's numbers.
+_OF_NUMBERS = (torch.bool, torch.int64, torch.float64, torch.complex128)
 
 
 def dtypes_of(*values: Any) -> frozenset[str]:
@@ -46,7 +48,7 @@ def unclaimed(target: Target, *values: Any) -> frozenset[str]:
 class _Met(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Reports the dtypes that a target does not declare of the tensors that operators take and return.
 
-    Tensors of no dimensions do not count: Python's numbers come as such, of float64 beside float32.
+    Python's numbers come as tensors of no dimensions, in dtypes of their own: these do not count.
     """
 
     def __init__(self, target: Target, note: Callable[[frozenset[str]], object]) -> None:
@@ -61,7 +63,7 @@ class _Met(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _look(self, tree: Any) -> None:
-        tensors = [tensor for tensor in trees.tensors(tree) if tensor.dim()]
+        tensors = [t for t in trees.tensors(tree) if t.dim() or t.dtype not in _OF_NUMBERS]
         if missing := unclaimed(self.target, tensors):
             self.note(missing)
 

@@ -20,6 +20,7 @@ from conformance.properties.overloads._answers import (
     answers,
     answers_of,
     dtypes,
+    is_declared,
     trusts_its_callers,
 )
 from conformance.properties.overloads._callers import SLOW, calls_of_callers
@@ -90,7 +91,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     if trusts_its_callers(subject):
-        changes = _of_callers(subject, recorder.id.dtype)
+        changes = _of_callers(target, subject, recorder.id.dtype)
     else:
         changes = _changes(target, subject, recorder)
     strided = False
@@ -187,11 +188,11 @@ def _elements(found: Answer) -> int:
     return max((t.numel() for t in trees.tensors(found.plain)), default=0)
 
 
-def _of_callers(subject: Subject, dtype: str) -> Iterator[Answer]:
+def _of_callers(target: Target, subject: Subject, dtype: str) -> Iterator[Answer]:
     """Yield the answers to calls that operators make for larger and for empty samples of theirs."""
     for call in calls_of_callers(subject, dtype).chosen(None):
         found = answer(subject, dtype, call)
-        if found is not None:
+        if found is not None and is_declared(target, found):
             yield found
 
 

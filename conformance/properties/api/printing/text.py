@@ -96,7 +96,9 @@ def printed_numbers(lab: Lab) -> None:
 @behaviour("printing", sees=("value",))
 def print_options(lab: Lab) -> None:
     """set_printoptions governs digits, width, the number of elements shown, and scientific notation."""
-    tensor = torch.tensor([1 / 3, 1000.0, 1e-3], dtype=torch.float64, device=lab.device) * 1
+    # Eight digits of float32 are not all exact.
+    dtype = torch.float64 if lab.target.declares("float64") else torch.float32
+    tensor = torch.tensor([1 / 3, 1000.0, 1e-3], dtype=dtype, device=lab.device) * 1
     options = (
         {"precision": 2},
         {"precision": 8},
