@@ -15,8 +15,10 @@ from conformance.expectations import check, decided, edit, entries, judge, propo
 from conformance.expectations.aliases import Aliases
 from conformance.expectations.entries import Expectation
 from conformance.model.records import Leg
+from conformance.plan.levels import manifest
 from conformance.report import files
 from conformance.target import file as target_file
+from conformance.upkeep.manifest import OWN
 
 
 def add(commands: Any) -> None:
@@ -139,11 +141,13 @@ def _target(arguments: argparse.Namespace, legs: list[Leg]) -> target_file.Targe
 
 def _seen(legs: list[Leg], file: target_file.TargetFile) -> list[propose.Seen]:
     renamed = Aliases.load()
-    seen = [
-        propose.Seen(leg["mode"], leg["torch"], {renamed.resolve(row["id"]): row for row in leg["results"]})
-        for leg in legs
-        if leg["target"]["name"] == file.name and judge.enough_samples(leg["samples"])
-    ]
+    seen = []
+    for leg in legs:
+        if leg["target"]["name"] == file.name and judge.enough_samples(leg["samples"]):
+            rows = {renamed.resolve(row["id"]): row for row in leg["results"]}
+            # Waivers are made from the entries of the suite's own targets, which name what they excuse.
+            waived = {} if file.name in OWN else manifest.waived(leg["torch"], leg["mode"], rows)
+            seen.append(propose.Seen(leg["mode"], leg["torch"], rows, waived))
     if not any(leg.rows for leg in seen):
         raise UsageError(
             f"the run has no results of target {file.name!r} with its default samples; name another one"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from conformance.expectations import judge
 from conformance.expectations.covering import minimal
@@ -30,11 +30,12 @@ _NEVER = frozenset(kind.value for kind in NEVER)
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """One leg of the run: its rows by result id."""
+    """One leg of the run: rows and the kinds of failure that are waived for every backend, by result id."""
 
     mode: str
     torch: str
     rows: Mapping[str, Row]
+    waived: Mapping[str, Collection[str]] = dataclasses.field(default_factory=dict)
 
     def state(self, result_id: str, kind: str) -> judge.State:
         """``fails``, ``passes``, ``other`` or ``unclear``; what did not run is unclear."""
@@ -185,7 +186,8 @@ def _add_new(
                 covered.setdefault(name, set()).add(entry.kind.value)
         for name, row in leg.rows.items():
             if row["verdict"] in _EXCUSABLE:
-                for kind in sorted(judge.kinds(row) - _NEVER - covered.get(name, set())):
+                known = covered.get(name, set()) | set(leg.waived.get(name, ()))
+                for kind in sorted(judge.kinds(row) - _NEVER - known):
                     uncovered.setdefault((name, kind), []).append(leg)
     groups: dict[tuple[str, tuple[str, ...], str], list[str]] = {}
     for (name, kind), failing in uncovered.items():

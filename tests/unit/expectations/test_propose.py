@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from conformance.expectations import propose
 from conformance.expectations.entries import Expectation
 from tests.support.legs import DAY, expected, row
@@ -37,6 +39,13 @@ def test_new_entries_are_one_per_kind_and_wait_to_be_read() -> None:
     found = proposed([], seen(a="fail", b="fail", c="fail_message", d="pass", e="crash_crash"))
     assert found == ["p/a@d value unread", "p/b@d value unread", "p/c@d message unread", "p/e@d crash unread"]
     assert proposed([], seen(a="fail", b="fail")) == ["p/*@d value unread"]
+
+
+def test_what_is_waived_for_every_backend_needs_no_entry() -> None:
+    leg = dataclasses.replace(
+        seen(a="fail", b="fail", c="xfail_message"), waived={"p/a@d": {"value"}, "p/c@d": {"value"}}
+    )
+    assert proposed([], leg) == ["p/b@d value unread", "p/c@d message unread"]
 
 
 def test_entries_that_are_true_stay_and_wrong_ones_go_or_are_narrowed() -> None:
