@@ -21,15 +21,17 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-import linecache
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from conformance import torch_private
 from conformance.behaviours import observation, unclaimed
-from conformance.behaviours.lab import Lab
-from conformance.checking import claims
+from conformance.behaviours.lab import Lab, at_work
+from conformance.behaviours.unclaimed import Place
+from conformance.checking import claims, trees
 from conformance.checking.invocation import report_error
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
@@ -166,6 +168,8 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
     process_state.restore(state)
     process_state.seed(recorder.seed, target)
     actual = _make(target, recorder.id.dtype, recorder.seed, on_target=True)
+    if not claims.declares_all(target):
+        actual.program = entry.program.__code__
     error: Exception | None = None
     with _around(actual):
         try:
@@ -173,26 +177,26 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
         except Exception as raised:
             error = raised
     beyond = _Unclaimed(entry, target, recorder)
+    code = entry.program.__code__
     for shown, due in zip(actual.observations, expected.observations, strict=False):
         if shown.name != due.name:
             recorder.compared(1)
             recorder.fail(Kind.STATE, f"showed {shown.name!r}, but the CPU shows {due.name!r}.")
             break
-        if missing := claims.unclaimed(target, *observation.dtypes_shown(due.value)):
-            recorder.left_out(missing)
-        elif due.value is True and shown.value is True:
+        if due.value is True and shown.value is True:
             recorder.compared(1)
         else:
-            observation.compare(recorder, shown, due, actual.device, target.precision)
+            observation.compare(recorder, shown, due, actual.device, target, beyond.covers)
     for deviation in actual.deviations:
-        if not beyond.covers(deviation.places):
+        if not beyond.covers(deviation.place):
             recorder.fail(deviation.kind, deviation.message)
     if actual.idle is not None:
         recorder.idle(actual.idle)
     for name, accident in actual.accidents.items():
-        if name not in expected.accidents and not beyond.covers(accident.places):
+        if name not in expected.accidents and not beyond.covers(accident.place):
             recorder.fail(accident.kind, accident.message)
-    if error is not None and beyond.covers(unclaimed.passed(error.__traceback__)):
+    cut = None if error is None else unclaimed.passed(error.__traceback__, code, len(actual.observations))
+    if error is not None and beyond.covers(cut):
         recorder.unsupported("the rest of the program was not reached")
     elif error is not None:
         recorder.compared(1)
@@ -204,7 +208,7 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
 
 
 class _Unclaimed:
-    """Answers whether a deviation came up in a statement that needs a dtype which is not declared.
+    """Answers whether a deviation came up at a place that needs a dtype which is not declared.
 
     The recorder notes the dtype then. The first question runs the program on the CPU.
     """
@@ -213,27 +217,47 @@ class _Unclaimed:
         self._entry = entry
         self._target = target
         self._recorder = recorder
-        self._file = entry.program.__code__.co_filename
 
     @functools.cached_property
-    def _needs(self) -> dict[int, frozenset[str]]:
+    def _needs(self) -> dict[Place, frozenset[str]]:
+        found: dict[Place, frozenset[str]] = {}
         if claims.declares_all(self._target):
-            return {}
+            return found
+        code = self._entry.program.__code__
+        lab = Lab(self._target, self._recorder.id.dtype, self._recorder.seed, on_target=False)
+
+        def note(dtypes: frozenset[str]) -> None:
+            place = unclaimed.here(code, len(lab.observations)) if dtypes else None
+            if place is not None:
+                found[place] = found.get(place, frozenset()) | dtypes
+
+        # The lab computes in float64 what it then makes and compares in the dtype that it was asked for.
+        lab.uploaded = lambda thing: note(claims.unclaimed(self._target, *_tensors_of(thing)))
         state = process_state.capture()
         process_state.seed(self._recorder.seed, self._target)
-        lab = Lab(self._target, self._recorder.id.dtype, self._recorder.seed, on_target=False)
         try:
-            return unclaimed.statements(self._target, self._file, lambda: on_cpu(self._entry, lab))
+            claims.watch(
+                self._target,
+                lambda: on_cpu(self._entry, lab),
+                lambda dtypes: None if at_work() else note(dtypes),
+            )
         finally:
             process_state.restore(state)
+            torch_private.reset_dynamo()
+        return found
 
-    def covers(self, places: unclaimed.Places) -> bool:
-        """Return whether the innermost of these places in the program's file is in such a statement."""
-        line = unclaimed.statement_in(self._file, places)
-        missing = self._needs.get(line) if line is not None else None
+    def covers(self, place: Place | None) -> bool:
+        """Return whether a place is such a one."""
+        missing = self._needs.get(place) if place is not None else None
         if missing:
             self._recorder.left_out(missing)
         return bool(missing)
+
+
+def _tensors_of(thing: Any) -> list[torch.Tensor]:
+    if isinstance(thing, torch.nn.Module):
+        return [*thing.parameters(), *thing.buffers()]
+    return trees.tensors(thing)
 
 
 # Functions of their own, so that a profile of the suite can tell the two runs apart.
@@ -253,8 +277,10 @@ def on_target(entry: Behaviour, lab: Lab) -> None:
 def _place(error: Exception, program: Program) -> str:
     """Return the line of the program, or of what it called in its file, at which an error came up."""
     file = program.__code__.co_filename
-    line = unclaimed.line_in(file, unclaimed.passed(error.__traceback__))
-    return "the program" if line is None else f"`{linecache.getline(file, line).strip()}`"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename == file:
+            return f"`{(frame.line or '').strip()}`"
+    return "the program"
 
 
 def device_module(device: torch.device) -> Any:

@@ -14,6 +14,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from types import CodeType
 from typing import Any, TypeVar
 
 import numpy
@@ -22,7 +23,7 @@ import torch
 from conformance import torch_private
 from conformance.behaviours import observation, unclaimed
 from conformance.behaviours.observation import Closeness, Observation
-from conformance.behaviours.unclaimed import Places
+from conformance.behaviours.unclaimed import Place
 from conformance.checking import claims
 from conformance.checking.invocation import is_refusal, one_line
 from conformance.model.verdicts import Kind
@@ -43,7 +44,7 @@ class Deviation:
 
     kind: Kind
     message: str
-    places: Places
+    place: Place | None
 
 
 class _Work:
@@ -82,6 +83,10 @@ class Lab:
         self.deviations: list[Deviation] = []
         #: Calls that had to raise, of which no text was asked, and that were refused or broke down.
         self.accidents: dict[str, Deviation] = {}
+        #: The program that runs, if deviations and observations are to name their places in it.
+        self.program: CodeType | None = None
+        #: Called with each tensor or module that goes to the device, if anyone asks.
+        self.uploaded: Callable[[Any], object] | None = None
         #: Why a program that observed nothing had nothing to observe; None if it had.
         self.idle: str | None = None
         self._random = torch.Generator().manual_seed(seed)
@@ -149,12 +154,16 @@ class Lab:
             host = data if isinstance(data, torch.Tensor) else torch.tensor(data, dtype=dtype)
             if dtype is not None:
                 host = host.to(dtype)
+            if self.uploaded is not None:
+                self.uploaded(host)
             tensor = host.to(self.device, copy=True)
         return tensor.requires_grad_() if requires_grad else tensor
 
     def to(self, thing: T) -> T:
         """Return a module or tensor moved to the device."""
         with own_work():
+            if self.uploaded is not None:
+                self.uploaded(thing)
             return thing.to(self.device)  # type: ignore[attr-defined,no-any-return]
 
     # Observations: the two sides are compared afterwards.
@@ -167,7 +176,8 @@ class Lab:
         """
         with own_work():
             shown = observation.show(value, strides=strides)
-        self.observations.append(Observation(name, shown, None, host, strides))
+        place = self._place(len(self.observations))
+        self.observations.append(Observation(name, shown, None, host, strides, place))
         return value
 
     def close(
@@ -183,7 +193,8 @@ class Lab:
         """Like :meth:`same` for computed floating values; see :class:`.observation.Closeness`."""
         with own_work():
             shown = observation.show(value)
-        self.observations.append(Observation(name, shown, Closeness(roundings, matrix, dtype), host))
+        closeness, place = Closeness(roundings, matrix, dtype), self._place(len(self.observations))
+        self.observations.append(Observation(name, shown, closeness, host, place=place))
         return value
 
     def expect(self, name: str, value: Any, expected: Any, **options: Any) -> None:
@@ -191,6 +202,7 @@ class Lab:
 
         ``options`` are those of :meth:`same`, or with ``roundings`` those of :meth:`close`.
         """
+        moment = len(self.observations)
         if "roundings" in options:
             self.close(name, value, **options)
         else:
@@ -214,18 +226,19 @@ class Lab:
             is_tensor = isinstance(shown.value, observation.TensorShown)
             brief = str(shown.value.parts[0].tolist() if is_tensor else value)[:300]
             text = f"{name} is {brief}, expected {str(expected)[:300]}."
-            self._deviates(Kind.VALUE, text)
+            self._deviates(Kind.VALUE, text, moment)
 
     def _is_unclaimed(self, shown: Observation) -> bool:
-        return self.on_target and bool(claims.unclaimed(self.target, *observation.dtypes_shown(shown.value)))
+        dtypes = observation.dtypes_shown(shown.value)
+        return self.on_target and not shown.host and bool(claims.unclaimed(self.target, *dtypes))
 
     def holds(self, name: str, condition: Any, *, kind: Kind = Kind.STATE) -> None:
         """Record a condition that must be true on both sides; ``name`` is the sentence that is true."""
         with own_work():
             true = bool(condition)
-        self.observations.append(Observation(name, True))
         if not true:
-            self._deviates(kind, f"it does not hold that {name}.")
+            self._deviates(kind, f"it does not hold that {name}.", len(self.observations))
+        self.observations.append(Observation(name, True))
 
     def shares(self, name: str, left: torch.Tensor, right: torch.Tensor) -> None:
         """Both tensors must have one storage."""
@@ -255,7 +268,7 @@ class Lab:
         def missed(error: Exception) -> bool:
             return match is not None and not re.search(match, str(error))
 
-        self.observations.append(Observation(f"{name} raises", True))
+        moment = len(self.observations)
         try:
             # Held, so that a lazy device cannot take it for a value that is not needed.
             kept = call()
@@ -265,22 +278,23 @@ class Lab:
         except Exception as error:
             raised = self.error(error)
             if raised is None:
-                self._deviates(Kind.ERROR_TYPE, f"{name} raised nothing; {_names(due)} is due")
+                self._deviates(Kind.ERROR_TYPE, f"{name} raised nothing; {_names(due)} is due", moment)
             elif is_refusal(raised) and (missed(raised) or not isinstance(raised, due)):
-                self._deviates(Kind.REFUSED, f"{name} was refused: {one_line(raised)}", raised)
+                self._deviates(Kind.REFUSED, f"{name} was refused: {one_line(raised)}", moment)
             elif not isinstance(raised, due):
                 self._deviates(
-                    Kind.ERROR_TYPE, f"{name} raised {one_line(raised)}; {_names(due)} is due", raised
+                    Kind.ERROR_TYPE, f"{name} raised {one_line(raised)}; {_names(due)} is due", moment
                 )
             elif missed(raised):
                 self._deviates(
-                    Kind.MESSAGE, f"{name} raised {one_line(raised)}, which does not match {match!r}", raised
+                    Kind.MESSAGE, f"{name} raised {one_line(raised)}, which does not match {match!r}", moment
                 )
             elif match is None and (is_refusal(raised) or "INTERNAL ASSERT" in str(raised)):
                 text = f"{name} was refused, but the CPU says what is wrong: {one_line(raised)}"
-                self.accidents[name] = Deviation(Kind.REFUSED, text, unclaimed.passed(raised.__traceback__))
+                self.accidents[name] = Deviation(Kind.REFUSED, text, self._place(moment))
         else:
-            self._deviates(Kind.ERROR_TYPE, f"{name} raised nothing; {_names(due)} is due")
+            self._deviates(Kind.ERROR_TYPE, f"{name} raised nothing; {_names(due)} is due", moment)
+        self.observations.append(Observation(f"{name} raises", True))
 
     def error(self, error: Exception) -> Exception | None:
         """Return the error that :meth:`raises` judges; tests override it to plant a device that raises
@@ -295,11 +309,12 @@ class Lab:
         with warnings.catch_warnings(record=True) as caught, torch_private.every_warning():
             warnings.simplefilter("always")
             value = call()
-        self.observations.append(Observation(f"{name} warns", True))
         texts = [str(w.message) for w in self.warnings(caught) if issubclass(w.category, category)]
         if not any(re.search(match, text) for text in texts):
             brief = "; ".join(texts)[:200] or "nothing"
-            self._deviates(Kind.MESSAGE, f"{name} warned of {brief}; {category.__name__} {match!r} is due")
+            due = f"{category.__name__} {match!r} is due"
+            self._deviates(Kind.MESSAGE, f"{name} warned of {brief}; {due}", len(self.observations))
+        self.observations.append(Observation(f"{name} warns", True))
         return value
 
     def silent(self, name: str, call: Callable[[], T]) -> T:
@@ -307,10 +322,11 @@ class Lab:
         with warnings.catch_warnings(record=True) as caught, torch_private.every_warning():
             warnings.simplefilter("always")
             value = call()
-        self.observations.append(Observation(f"{name} does not warn", True))
         texts = [str(w.message) for w in caught]
         if texts:
-            self._deviates(Kind.MESSAGE, f"{name} warned: {'; '.join(texts)[:300]}")
+            text = f"{name} warned: {'; '.join(texts)[:300]}"
+            self._deviates(Kind.MESSAGE, text, len(self.observations))
+        self.observations.append(Observation(f"{name} does not warn", True))
         return value
 
     def warnings(self, caught: Sequence[Any]) -> Sequence[Any]:
@@ -340,9 +356,11 @@ class Lab:
         """State why nothing may be due on this target; it counts only if nothing is observed at all."""
         self.idle = reason
 
-    def _deviates(self, kind: Kind, message: str, error: Exception | None = None) -> None:
-        places = unclaimed.here() if error is None else unclaimed.passed(error.__traceback__)
-        self.deviations.append(Deviation(kind, message, places))
+    def _deviates(self, kind: Kind, message: str, moment: int) -> None:
+        self.deviations.append(Deviation(kind, message, self._place(moment)))
+
+    def _place(self, moment: int) -> Place | None:
+        return None if self.program is None else unclaimed.here(self.program, moment)
 
 
 def _storage(tensor: torch.Tensor) -> int:

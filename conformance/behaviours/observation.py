@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy
 import torch
 
-from conformance.checking import trees
+from conformance.behaviours.unclaimed import Place
+from conformance.checking import claims, trees
 from conformance.checking.compare import compare_values, fact, metadata, on_host
 from conformance.checking.recorder import Recorder
 from conformance.checking.tolerances import EXACT, TF32_UNIT, Tolerance, unit_of
 from conformance.checking.trees import tree_map
 from conformance.model.verdicts import Kind
+from conformance.target.target import Target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +69,8 @@ class Observation:
     closeness: Closeness | None = None
     host: bool = False
     strides: bool = False
+    #: Where the device showed it, if its target declares fewer dtypes than there are.
+    place: Place | None = None
 
 
 def show(value: Any, *, strides: bool = False) -> Any:
@@ -101,24 +106,37 @@ def dtypes_shown(value: Any) -> list[torch.dtype]:
 
 
 def compare(
-    recorder: Recorder, actual: Observation, expected: Observation, device: torch.device, precision: str
+    recorder: Recorder,
+    actual: Observation,
+    expected: Observation,
+    device: torch.device,
+    target: Target,
+    unclaimed: Callable[[Place | None], bool],
 ) -> bool:
     """Compare what the device showed with what the CPU showed under the same name; return whether
     they agree.
+
+    Tensors of dtypes that the target does not declare are left out, and so are numbers and words that differ
+    at a place of which ``unclaimed`` says that it needs such a dtype.
     """
-    return _Comparison(recorder, expected, device, precision).trees(
-        actual.value, expected.value, expected.name
-    )
+    comparison = _Comparison(recorder, expected, device, target, lambda: unclaimed(actual.place))
+    return comparison.trees(actual.value, expected.value, expected.name)
 
 
 class _Comparison:
     def __init__(
-        self, recorder: Recorder, expected: Observation, device: torch.device, precision: str
+        self,
+        recorder: Recorder,
+        expected: Observation,
+        device: torch.device,
+        target: Target,
+        unclaimed: Callable[[], bool],
     ) -> None:
         self.recorder = recorder
         self.expected = expected
         self.device = device
-        self.precision = precision
+        self.target = target
+        self.unclaimed = unclaimed
 
     def trees(self, actual: Any, expected: Any, what: str) -> bool:
         if isinstance(expected, TensorShown):
@@ -141,6 +159,15 @@ class _Comparison:
         return self.leaf(actual, expected, what)
 
     def leaf(self, actual: Any, expected: Any, what: str) -> bool:
+        if claims.declares_all(self.target):
+            return self.number_or_word(self.recorder, actual, expected, what)
+        trial = self.recorder.trial()
+        if not self.number_or_word(trial, actual, expected, what) and self.unclaimed():
+            return True
+        self.recorder.absorb(trial)
+        return not trial.failed
+
+    def number_or_word(self, recorder: Recorder, actual: Any, expected: Any, what: str) -> bool:
         number = isinstance(expected, (float, complex))
         if number and isinstance(actual, type(expected)):
             closeness = self.expected.closeness
@@ -152,14 +179,17 @@ class _Comparison:
                 dtype = closeness.dtype or torch.float32
                 tolerance = Tolerance(closeness.roundings * unit_of(dtype), float(torch.finfo(dtype).tiny))
             got = torch.tensor(actual, dtype=want.dtype)
-            return compare_values(self.recorder, got, want, tolerance=tolerance, what=what)
+            return compare_values(recorder, got, want, tolerance=tolerance, what=what)
         text = f"{what} is {_brief(actual)}, expected {_brief(expected)}."
-        return self.fact(type(actual) is type(expected) and actual == expected, text, Kind.VALUE)
+        return fact(recorder, type(actual) is type(expected) and actual == expected, Kind.VALUE, text)
 
     def tensors(self, actual: Any, expected: TensorShown, what: str) -> bool:
         text = f"{what} is {_brief(actual)}, expected a tensor."
         if not isinstance(actual, TensorShown):
             return self.fact(False, text)
+        if not self.expected.host and (missing := claims.unclaimed(self.target, expected.words["dtype"])):
+            self.recorder.left_out(missing)
+            return True
         good = True
         for word, value in expected.words.items():
             kind = Kind.DTYPE if word == "dtype" else Kind.METADATA
@@ -173,7 +203,7 @@ class _Comparison:
         for place, (got, want) in enumerate(zip(actual.parts, expected.parts, strict=True)):
             name = what if len(expected.parts) == 1 else f"part {place} of {what}"
             closeness = self.expected.closeness
-            tolerance = EXACT if closeness is None else closeness.tolerance(want, self.precision)
+            tolerance = EXACT if closeness is None else closeness.tolerance(want, self.target.precision)
             if want.numel() == 0:
                 # Its metadata was compared, and that is all that it has.
                 good &= self.fact(got.shape == want.shape, f"{name} has shape {list(got.shape)}")

@@ -1,8 +1,9 @@
-"""Statements of a behaviour that need dtypes which the target does not declare.
+"""Places in a behaviour's program, by which the two sides of a behaviour find each other's work.
 
-A program may name a dtype in any of its statements, and most programs need none that a device lacks. So they
-are looked up only when something deviates: the program runs once more on the CPU, and each operator notes the
-dtypes of its tensors beside the statement that led to it.
+A program may name a dtype in any of its statements, and most programs need none that a device lacks. So the
+dtypes are looked up only when something deviates: the program runs once more on the CPU, and each operator
+notes those of its tensors at the place that led to it. A place is a statement together with the number of
+observations before it, which tells the turns of a loop apart.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ import functools
 import linecache
 import sys
 import traceback
-from collections.abc import Callable
-from types import TracebackType
+from types import CodeType, TracebackType
+from typing import NamedTuple
 
-from conformance.checking import claims
-from conformance.target.target import Target
 
-#: (file, line number) pairs of the frames that were open, the innermost last. Frames themselves would keep
-#: alive what a behaviour watches.
-Places = tuple[tuple[str, int], ...]
+class Place(NamedTuple):
+    """The first line of a statement of the program, and the number of observations so far."""
+
+    line: int
+    moment: int
 
 
 @functools.cache
@@ -38,40 +39,19 @@ def _statements(file: str) -> dict[int, int]:
     return first
 
 
-def passed(trace: TracebackType | None) -> Places:
-    """Return the places that an error passed."""
-    return tuple((frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(trace))
+def here(program: CodeType, moment: int) -> Place | None:
+    """Return the place in a program that led to the caller; None if it was called in another way."""
+    for frame, line in traceback.walk_stack(sys._getframe(1)):
+        if frame.f_code is program:
+            return _place(program, line, moment)
+    return None
 
 
-def here() -> Places:
-    """Return the places that lead to the caller."""
-    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_stack(sys._getframe(1))]
-    return tuple(reversed(frames))
+def passed(trace: TracebackType | None, program: CodeType, moment: int) -> Place | None:
+    """Return the place in a program that an error passed, or None."""
+    lines = [line for frame, line in traceback.walk_tb(trace) if frame.f_code is program]
+    return _place(program, lines[-1], moment) if lines else None
 
 
-def line_in(file: str, places: Places) -> int | None:
-    """Return the innermost line of a file among places, or None if it is not among them."""
-    return next((line for name, line in reversed(places) if name == file), None)
-
-
-def statement_in(file: str, places: Places) -> int | None:
-    """Return the first line of the statement that the innermost line of a file is a part of, or None."""
-    line = line_in(file, places)
-    return None if line is None else _statements(file).get(line, line)
-
-
-def statements(target: Target, file: str, run: Callable[[], object]) -> dict[int, frozenset[str]]:
-    """Return the dtypes that a program needs on the CPU and a target does not declare, by the first line of
-    each statement of a file.
-
-    What the program raises is left aside: the statements before it are known then.
-    """
-    found: dict[int, frozenset[str]] = {}
-
-    def note(dtypes: frozenset[str]) -> None:
-        line = statement_in(file, here())
-        if line is not None:
-            found[line] = found.get(line, frozenset()) | dtypes
-
-    claims.watch(target, run, note)
-    return found
+def _place(program: CodeType, line: int, moment: int) -> Place:
+    return Place(_statements(program.co_filename).get(line, line), moment)

@@ -101,8 +101,11 @@ def judge(leg: Leg, manifest: Manifest, level: str) -> Entitlement:
                 missing[f"declared unsupported, yet not refused cleanly: {shown}"].append(name)
             continue
         row = rows.get(name)
+        beyond = _left_out(row, declaration)
         wrong = _wrong(row, demand, entry)
-        if wrong is None:
+        if beyond is not None:
+            not_claimed[f"dtype {beyond}"].append(name)
+        elif wrong is None:
             passed.append(name)
         elif row is not None and _excused(row, demand, name):
             waived.append(name)
@@ -187,6 +190,17 @@ def _wrong(row: Row | None, demand: Demand, entry: Entry) -> str | None:
     if entry.floor and verdict == Verdict.UNSUPPORTED.value:
         return f"{shown}, in the floor of {demand.level}"
     return shown
+
+
+def _left_out(row: Row | None, declaration: Declaration) -> str | None:
+    """Return a dtype that the target does not declare and without which nothing of a result is left.
+
+    The result may be in the floor of a level: ``value/double@float32`` needs float64, whatever the level asks
+    of float32.
+    """
+    if row is None or row["verdict"] != Verdict.UNSUPPORTED.value:
+        return None
+    return next((name for name in row.get("undeclared", ()) if name not in declaration.dtypes), None)
 
 
 def _excused(row: Row, demand: Demand, name: str) -> bool:

@@ -22,6 +22,8 @@ from conformance.target.target import Target
 _DECLARABLE = frozenset(DTYPES)
 #: The dtypes of Python's numbers.
 _OF_NUMBERS = (torch.bool, torch.int64, torch.float64, torch.complex128)
+_MAKES = ("aten.empty.memory_format",)
+_WRAP_NUMBERS = ("aten.scalar_tensor.default", "aten.lift_fresh.default")
 
 
 def dtypes_of(*values: Any) -> frozenset[str]:
@@ -48,8 +50,12 @@ def unclaimed(target: Target, *values: Any) -> frozenset[str]:
 class _Met(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Reports the dtypes that a target does not declare of the tensors that operators take and return.
 
-    Python's numbers come as tensors of no dimensions, in dtypes of their own: these do not count.
+    Two sorts do not count. Python's numbers come as tensors of no dimensions, in dtypes of their own, beside
+    others or from ``scalar_tensor``; and tensors of no elements stand for results that do not exist, as in
+    ``batch_norm`` one of uint8 does.
     """
+
+    supports_higher_order_operators = True
 
     def __init__(self, target: Target, note: Callable[[frozenset[str]], object]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -59,12 +65,16 @@ class _Met(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self._look((args, kwargs))
         result = func(*args, **(kwargs or {}))
-        self._look(result)
+        if str(func) not in _WRAP_NUMBERS:
+            several = isinstance(result, (tuple, list)) or str(func) in _MAKES
+            self._look([t for t in trees.tensors(result) if not several or t.shape != (0,)])
         return result
 
     def _look(self, tree: Any) -> None:
-        tensors = [t for t in trees.tensors(tree) if t.dim() or t.dtype not in _OF_NUMBERS]
-        if missing := unclaimed(self.target, tensors):
+        tensors = trees.tensors(tree)
+        beside = any(tensor.dim() for tensor in tensors)
+        held = [t for t in tensors if not (beside and not t.dim() and t.dtype in _OF_NUMBERS)]
+        if missing := unclaimed(self.target, held):
             self.note(missing)
 
 

@@ -121,7 +121,8 @@ class Recorder:
     def left_out(self, dtypes: Iterable[str]) -> None:
         """Record that something was left out since it needs dtypes that the target does not declare.
 
-        It is a note. If nothing at all is compared, the result is ``unsupported``.
+        It is a note. If nothing at all is compared, the result is ``unsupported``, unless other samples are
+        vacuous.
         """
         self._unclaimed.update(dtypes)
 
@@ -185,10 +186,13 @@ class Recorder:
         count = self._failure_count
         if self._unclaimed:
             names = ", ".join(sorted(self._unclaimed))
-            self.note(f"left out what needs {names}, which the target does not declare")
+            text = f"left out what needs {names}, which the target does not declare"
+            if text not in self._notes:
+                self._notes.insert(0, text)
+        tried_in_vain = self._vacuous is not None and self._samples_used > 0
         if count:
             verdict = Verdict.FAIL
-        elif self._unsupported is not None or (comparisons == 0 and self._unclaimed):
+        elif self._unsupported is not None or (comparisons == 0 and self._unclaimed and not tried_in_vain):
             verdict = Verdict.UNSUPPORTED
         elif comparisons == 0 and self._idle is not None and self._vacuous is None:
             verdict = Verdict.PASS
@@ -212,4 +216,5 @@ class Recorder:
             placement=self._placement,
             seconds=time.perf_counter() - self._started,
             seed=self.seed,
+            undeclared=sorted(self._unclaimed),
         )

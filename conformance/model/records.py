@@ -56,6 +56,7 @@ class ResultDetails(TypedDict, total=False):
     failed_samples: list[int]
     pattern: SamplePattern
     intermittent: bool
+    undeclared: list[str]
 
 
 class AttemptDetails(ResultDetails, total=False):

@@ -175,6 +175,8 @@ class Result:
     pattern: SamplePattern | None = None
     #: It failed, and ended in another way when it ran once more at once.
     intermittent: bool = False
+    #: Dtypes that the target does not declare and for which something was left out.
+    undeclared: list[str] = dataclasses.field(default_factory=list)
 
     def to_json(self) -> AttemptRow:
         """A JSON object with plain strings and numbers only; empty fields are left out."""
@@ -210,6 +212,8 @@ class Result:
             row["pattern"] = self.pattern
         if self.intermittent:
             row["intermittent"] = True
+        if self.undeclared:
+            row["undeclared"] = self.undeclared
         return row
 
     @staticmethod
@@ -226,6 +230,7 @@ class Result:
             failed_samples=list(data.get("failed_samples", [])),
             pattern=data.get("pattern"),
             intermittent=data.get("intermittent", False),
+            undeclared=list(data.get("undeclared", [])),
             notes=list(data.get("notes", [])),
             samples_used=data.get("samples_used", 0),
             samples_available=data.get("samples_available", 0),

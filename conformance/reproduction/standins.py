@@ -59,6 +59,7 @@ class Recorder:
         self.failures = 0
         self.found: list[tuple[Kind, str]] = []
         self.reason = ""
+        self.left: list[str] = []
         self.samples_used = 0
 
     @property
@@ -129,7 +130,10 @@ class Recorder:
     def left_out(self, dtypes: Any) -> None:
         """Print what the target does not declare."""
         self.is_idle = True
-        self.say(f"left out: {', '.join(sorted(dtypes))} is not declared")
+        text = f"left out: {', '.join(sorted(dtypes))} is not declared"
+        if text not in self.left:
+            self.left.append(text)
+            self.say(text)
 
     def vacuous(self, reason: str) -> None:
         """Keep the reason for which nothing was shown."""

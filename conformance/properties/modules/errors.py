@@ -64,7 +64,9 @@ def _check_one(
 
     given = arguments.forward_input
     words = () if given is None else (given.args, given.kwargs)
-    if missing := claims.needed(target, lambda: call(torch.device("cpu")), words):
+    with torch_private.torch_seeded(index):
+        missing = claims.needed(target, lambda: call(torch.device("cpu")), words)
+    if missing:
         recorder.left_out(missing)
         return
     reference = attempt(lambda: call(torch.device("cpu"))).error

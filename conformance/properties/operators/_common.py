@@ -101,20 +101,31 @@ def run(target: Target, op: Callable[..., Any], sample: Sample, *, grad: bool = 
     return attempt_on(target, call)
 
 
-def claimed(target: Target, recorder: Recorder, sample: Sample) -> bool:
-    """Return whether the target declares every dtype that an operator's call names, takes or returns.
+def claimed(
+    target: Target,
+    recorder: Recorder,
+    sample: Sample,
+    derive: Callable[[Any, Sample], object] | None = None,
+) -> bool:
+    """Return whether the target declares every dtype that an operator's call needs.
 
-    If it does not, the recorder notes what is left out. The call runs on the CPU for its result's dtypes.
+    If there is ``derive(info, sample)``, it counts as well. If a dtype is missing, the recorder notes what is
+    left out. Both run on the CPU for their dtypes.
     """
     if claims.declares_all(target):
         return True
+    info = find("operator", recorder.id.case.subject).info
 
     def call() -> Any:
         with torch_private.torch_seeded(sample.index), torch_private.quiet(), torch.no_grad():
-            return to_host(sample).call(find("operator", recorder.id.case.subject).info.op)
+            return to_host(sample).call(info.op)
 
-    # A dtype may be declared for this operator alone.
-    missing = claims.needed(target, call, sample.arguments) - {recorder.id.dtype}
+    # Dtypes may be declared for this operator alone.
+    own = {recorder.id.dtype, *target.dtype_overrides.get(recorder.id.case.subject, ())}
+    missing = claims.needed(target, call, sample.arguments) - own
+    if derive is not None and not missing:
+        with torch_private.torch_seeded(sample.index), torch_private.quiet():
+            missing = claims.needed(target, lambda: derive(info, to_host(sample))) - own
     if missing:
         recorder.left_out(missing)
     return not missing

@@ -68,5 +68,5 @@ def _unclaimed_inputs(target: Target, subject: Subject, seed: int) -> frozenset[
 
 
 def _on_the_host(subject: Subject, sample: Sample) -> Any:
-    with torch_private.quiet():
+    with torch_private.torch_seeded(sample.index), torch_private.quiet():
         return to_host(sample).call(pristine(subject).op)

@@ -57,6 +57,14 @@ def inputs_of(sample: Sample) -> list[torch.Tensor]:
     return list(inputs.values())
 
 
+def noise_for(tensor: torch.Tensor, seed: int) -> torch.Tensor:
+    """Return normally distributed values in the shape, in the dtype and on the device of a tensor.
+
+    The host rounds them, since a device may not take float64.
+    """
+    return noise(tensor, seed).to(tensor.dtype).to(tensor.device)
+
+
 def noise(like: torch.Tensor, seed: int) -> torch.Tensor:
     """Return normally distributed values on the host, in the shape of ``like``, in float64 or complex128."""
     generator = torch.Generator().manual_seed(seed)
@@ -104,9 +112,7 @@ def differentiate(
         warnings.simplefilter("ignore")
         inputs = inputs_of(sample)
         outputs = outputs_of(info, op, sample)
-        cotangents = [
-            noise(t, 17 + place).to(device=t.device, dtype=t.dtype) for place, t in enumerate(outputs)
-        ]
+        cotangents = [noise_for(t, 17 + place) for place, t in enumerate(outputs)]
         if not outputs or not inputs:
             return Derivative(outputs, cotangents, inputs, [])
         before = [memory(tensor) for tensor in [*outputs, *cotangents]] if watch else []
@@ -136,10 +142,21 @@ def second(info: Any, op: Operator, sample: Sample) -> Derivative:
     first = [g for g in derivative.gradients if g is not None and g.requires_grad]
     if not first:
         return Derivative([], [], derivative.inputs, [])
-    weights = [noise(g, 29 + place).to(device=g.device, dtype=g.dtype) for place, g in enumerate(first)]
+    weights = [noise_for(g, 29 + place) for place, g in enumerate(first)]
     gradients = torch.autograd.grad(first, derivative.inputs, weights, allow_unused=True)
     scale = natural_size(derivative)
     return Derivative(first, weights, derivative.inputs, list(gradients), scale=scale)
+
+
+def derive(info: Any, sample: Sample) -> None:
+    """Run first and second gradients of an operator, for the dtypes that they need."""
+    with torch.enable_grad():
+        inputs, outputs = inputs_of(sample), outputs_of(info, info.op, sample)
+        ones = [torch.ones_like(output) for output in outputs]
+        gradients = torch.autograd.grad(outputs, inputs, ones, allow_unused=True, create_graph=True)
+        first = [g for g in gradients if g is not None and g.requires_grad]
+        if first:
+            torch.autograd.grad(first, inputs, [torch.ones_like(g) for g in first], allow_unused=True)
 
 
 def cases(
@@ -154,7 +171,7 @@ def cases(
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)
             continue
-        if not inputs_of(sample) or not claimed(target, recorder, sample):
+        if not inputs_of(sample) or not claimed(target, recorder, sample, derive):
             continue
         copy = copy_in(target, recorder, sample)
         if copy is not None:

@@ -32,7 +32,7 @@ from conformance.properties.operators._common import (
     pristine,
 )
 from conformance.properties.operators._derived import ABOUT_MEMORY
-from conformance.properties.operators._gradients import largest, noise
+from conformance.properties.operators._gradients import derive, largest, noise, noise_for
 from conformance.samples import extent
 from conformance.samples.copies import to_device, to_host
 from conformance.samples.operators import Sample, samples_of
@@ -145,7 +145,7 @@ def cases(
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)
             continue
-        if not claimed(target, recorder, sample):
+        if not claimed(target, recorder, sample, derive if gradients else None):
             continue
         among = differentiated(sample) if gradients else None
         plain = pure(info.op, to_host(sample), wrapper, among)
@@ -303,7 +303,7 @@ def stacked(rows: Sequence[Sequence[torch.Tensor]]) -> Tensors:
 
 def directions(like: Sequence[torch.Tensor], seed: int) -> tuple[torch.Tensor, ...]:
     """Return noise of the form of some tensors, the same on every device."""
-    return tuple(noise(t, seed + place).to(device=t.device, dtype=t.dtype) for place, t in enumerate(like))
+    return tuple(noise_for(t, seed + place) for place, t in enumerate(like))
 
 
 def detached(tensors: Sequence[torch.Tensor | None], like: Sequence[torch.Tensor]) -> Tensors:

@@ -73,11 +73,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for dtype, (sample, able) in first_samples(subject.name).items():
         name = dtype_name(dtype)
         declared = name in listed if listed is not None else able and target.declares(name)
-        recorder.samples(1, 1)
+        recorder.samples(0, 1)
         if not declared and dtype_name(dtype) not in target.dtypes:
             continue  # the device may not even hold such tensors
         if not claimed(target, recorder, sample):
             continue
+        recorder.samples(1, 0)
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue

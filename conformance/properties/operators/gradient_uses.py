@@ -236,7 +236,7 @@ def _cotangent(output: torch.Tensor, place: int, layout: str) -> torch.Tensor:
     if layout in ("ones", "expanded"):
         one = torch.ones((), dtype=output.dtype, device=output.device).expand(output.shape)
         return one.contiguous() if layout == "ones" else one
-    dense = _gradients.noise(output, 17 + place).to(device=output.device, dtype=output.dtype)
+    dense = _gradients.noise_for(output, 17 + place)
     if layout == "dense" or dense.dim() == 0:
         return dense
     # Every other element of memory that is twice as large, behind an offset.

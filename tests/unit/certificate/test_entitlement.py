@@ -211,3 +211,18 @@ def test_what_torch_itself_breaks_is_waived_for_everyone(verdict: str) -> None:
     # And only failures that were seen: flaky is not what torch breaks.
     off |= {"verdict": "flaky", "failures": [{"kind": "value", "message": "off"}]}
     assert not judged(certifiable.with_rows(certifiable.leg("core"), {name: off})).entitled
+
+
+def test_what_needs_an_undeclared_dtype_is_not_claimed_in_the_floor_either() -> None:
+    name = "value/float_power@float32"
+    row = {"verdict": "unsupported", "comparisons": 0, "undeclared": ["float64"]}
+    leg = certifiable.with_rows(certifiable.leg("core"), {name: row})
+    # The target declares it, so that there was no reason to leave it out.
+    assert not judged(leg).entitled
+    dtypes = [word for word in leg["target"]["declared"]["dtypes"] if word != "float64"]
+    found = judged(declaring(leg, dtypes=dtypes))
+    assert name in found.not_claimed["dtype float64"] and found.entitled
+    # A refusal of something else remains one.
+    row["undeclared"] = []
+    leg = certifiable.with_rows(certifiable.leg("core"), {name: row})
+    assert not judged(declaring(leg, dtypes=dtypes)).entitled

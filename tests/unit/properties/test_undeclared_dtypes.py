@@ -15,12 +15,15 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.behaviours import behaviour
-from conformance.behaviours.lab import Lab
-from conformance.behaviours.unclaimed import line_in
+from conformance.behaviours.lab import Lab, at_work
+from conformance.behaviours.unclaimed import Place
 from conformance.checking.recorder import Recorder
 from conformance.checking.trees import tensors, tree_map
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
+from conformance.properties.operators._common import claimed
+from conformance.properties.operators._gradients import derive
 from conformance.properties.registry import find, properties
+from conformance.samples.operators import samples_of
 from conformance.subjects.databases import find as subject_of
 from conformance.target.file import DTYPES
 from conformance.target.target import Target
@@ -155,6 +158,7 @@ BEHAVIOURS = [
     ("vector-norms", ("float64",), rounds_float64),
     ("transforms-of-values", ("float64",), rounds_float64),
     ("sample-shapes", ("float64",), rounds_float64),
+    ("number-conversions", ("float64",), rounds_float64),
 ]
 
 
@@ -178,6 +182,115 @@ def test_the_rest_of_a_program_that_was_cut_off_is_not_a_pass(monkeypatch: pytes
     assert result.verdict is Verdict.UNSUPPORTED
 
 
+class Refuses(TorchDispatchMode):
+    """Refuses an operator in float32, except for what the lab does itself."""
+
+    def __init__(self, name: str, result: Any = None) -> None:
+        super().__init__()
+        self.name = name
+        self.result = result
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if self.name in str(func) and not at_work():
+            of_result = self.name == "randperm" and kwargs.get("dtype") == torch.float32
+            if of_result or any(tensor.dtype == torch.float32 for tensor in tensors(args)):
+                raise RuntimeError(f"{self.name} is not supported on this device")
+        return func(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("name", "operator"),
+    [
+        # The lab makes float32 numbers by way of float64.
+        ("interpolation", "upsample_nearest1d"),
+        # A loop over dtypes, float64 among them, in one statement.
+        ("permutations", "randperm"),
+    ],
+)
+def test_a_fault_in_float32_beside_what_needs_float64(
+    monkeypatch: pytest.MonkeyPatch, name: str, operator: str
+) -> None:
+    of_area = find("api", name)
+    entry = behaviour.BEHAVIOURS[name]
+    monkeypatch.setattr(behaviour, "_around", lambda lab: Refuses(operator))
+    dtype = of_area.applies(WITHOUT_FLOAT64, subject_of("api", entry.area))[0]
+    recorder = Recorder(ResultId(CaseId(name, entry.area), dtype), seed=0)
+    behaviour.check(entry, WITHOUT_FLOAT64, recorder)
+    assert recorder.result().verdict is Verdict.FAIL
+
+
+def test_a_number_of_an_undeclared_dtype_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses_float64(tree: Any) -> Any:
+        if any(tensor.dtype == torch.float64 for tensor in tensors(tree)):
+            raise RuntimeError("float64 is not supported on this device")
+        return tree
+
+    def program(lab: Lab) -> None:
+        """Show a number."""
+        lab.same("a number", lab.put(1.5, dtype=torch.float64) + 1)
+
+    entry = behaviour.Behaviour("a-number", "tensor", program, ())
+    monkeypatch.setattr(behaviour, "_around", lambda lab: Device(refuses_float64))
+    recorder = Recorder(ResultId(CaseId("a-number", "tensor"), "float32"), seed=0)
+    behaviour.check(entry, WITHOUT_FLOAT64, recorder)
+    assert recorder.result().verdict is Verdict.UNSUPPORTED
+
+
+def test_leaves_of_declared_dtypes_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def off_by_one(tree: Any) -> Any:
+        return tree_map(lambda x: x + 1 if isinstance(x, torch.Tensor) and not at_work() else x, tree)
+
+    def program(lab: Lab) -> None:
+        """Show two sums."""
+        made = [lab.put([1.0], dtype=dtype) for dtype in (torch.float64, torch.float32)]
+        lab.same("sums", [x + 1 for x in made])
+
+    entry = behaviour.Behaviour("sums", "tensor", program, ())
+    monkeypatch.setattr(behaviour, "_around", lambda lab: Device(off_by_one))
+    recorder = Recorder(ResultId(CaseId("sums", "tensor"), "float32"), seed=0)
+    behaviour.check(entry, WITHOUT_FLOAT64, recorder)
+    [failure] = recorder.result().failures
+    assert failure.message.startswith("sums[1]")
+
+
+def test_a_dtype_that_is_declared_for_one_operator() -> None:
+    declared = dataclasses.replace(
+        WITHOUT_COMPLEX, dtype_overrides={"mul": frozenset({"float32", "complex64"})}
+    )
+    result = checked("dtypes", "mul", "any", declared, refuses_complex)
+    assert result.verdict is Verdict.FAIL and "complex64" in result.failures[0].message
+
+
+@pytest.mark.parametrize(("operator", "same"), [("renorm", False), ("mul", True)])
+def test_a_gradient_may_need_double_precision(operator: str, same: bool) -> None:
+    sample = samples_of(subject_of("operator", operator), torch.float32, requires_grad=True)[0]
+    recorder = Recorder(ResultId(CaseId("backward-cpu", operator), "float32"), seed=0)
+    assert claimed(WITHOUT_FLOAT64, recorder, sample)
+    assert claimed(WITHOUT_FLOAT64, recorder, sample, derive) is same
+
+
+def test_placeholders_of_no_elements_do_not_count() -> None:
+    batch_norm = "nn.functional.batch_norm"
+    result = checked("value", batch_norm, "float32", target("uint8"), lambda tree: tree)
+    assert result.verdict is Verdict.PASS and not result.undeclared
+    wrong = checked(
+        "value", batch_norm, "float32", target("uint8"), lambda tree: tree_map(lambda x: x + 1, tree)
+    )
+    assert wrong.verdict is Verdict.FAIL
+
+
+def test_programs_of_higher_order_operators_run_once_more() -> None:
+    from conformance.checking import claims
+
+    def call() -> torch.Tensor:
+        x = torch.ones(3)
+        found = torch.cond(x.sum() > 1, lambda x: x.sin(), lambda x: x.cos(), (x,))
+        return found.double()
+
+    assert claims.needed(WITHOUT_FLOAT64, call) == {"float64"}
+
+
 def test_an_error_of_a_behaviour_holds_no_tensor() -> None:
     lab = Lab(target(), "float32", 0, on_target=True)
     watched: list[Any] = []
@@ -187,8 +300,16 @@ def test_an_error_of_a_behaviour_holds_no_tensor() -> None:
         watched.append(weakref.ref(tensor))
         return torch.ones(2) @ tensor
 
-    lab.raises("a wrong call", wrong, match="no such words")
+    def program(lab: Lab) -> None:
+        lab.raises(
+            "a wrong call",
+            wrong,
+            match="no such words",
+        )
+
+    lab.program = program.__code__
+    program(lab)
     [deviation] = lab.deviations
-    assert line_in(__file__, deviation.places) == wrong.__code__.co_firstlineno + 3
+    assert deviation.place == Place(program.__code__.co_firstlineno + 1, 0)
     gc.collect()
     assert watched[0]() is None
