@@ -69,7 +69,7 @@ class Observation:
     closeness: Closeness | None = None
     host: bool = False
     strides: bool = False
-    #: Where the device showed it, if its target declares fewer dtypes than there are.
+    #: The place that showed it on the device; None if its target declares every dtype.
     place: Place | None = None
 
 

@@ -3,7 +3,7 @@
 A program may name a dtype in any of its statements, and most programs need none that a device lacks. So the
 dtypes are looked up only when something deviates: the program runs once more on the CPU, and each operator
 notes those of its tensors at the place that led to it. A place is a statement together with the number of
-observations before it, which tells the turns of a loop apart.
+observations before it, which differs between the turns of a loop.
 """
 
 from __future__ import annotations

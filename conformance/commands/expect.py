@@ -18,7 +18,6 @@ from conformance.model.records import Leg
 from conformance.plan.levels import manifest
 from conformance.report import files
 from conformance.target import file as target_file
-from conformance.upkeep.manifest import OWN
 
 
 def add(commands: Any) -> None:
@@ -146,7 +145,7 @@ def _seen(legs: list[Leg], file: target_file.TargetFile) -> list[propose.Seen]:
         if leg["target"]["name"] == file.name and judge.enough_samples(leg["samples"]):
             rows = {renamed.resolve(row["id"]): row for row in leg["results"]}
             # Waivers are made from the entries of the suite's own targets, which name what they excuse.
-            waived = {} if file.name in OWN else manifest.waived(leg["torch"], leg["mode"], rows)
+            waived = {} if file.name in manifest.OWN else manifest.waived(leg["torch"], leg["mode"], rows)
             seen.append(propose.Seen(leg["mode"], leg["torch"], rows, waived))
     if not any(leg.rows for leg in seen):
         raise UsageError(

@@ -27,9 +27,6 @@ from conformance.plan.levels.manifest import Manifest, Minor, Statement, Waiver
 from conformance.target.file import HOOKS
 from conformance.target.neutral import neutral
 
-#: The suite's own targets: their expectations with the reason ``upstream`` are faults of torch itself.
-OWN = ("cpu", "hpu-reference")
-
 #: The dtypes of results by property and subject.
 _Dtypes = dict[tuple[str, str], dict[str, tuple[str, ...]]]
 
@@ -140,7 +137,7 @@ def waivers(manifest: Manifest, minor: Minor) -> tuple[Waiver, ...]:
     version = manifests.words(minor)
     ids = {mode: _ids(manifest, minor, mode) for mode in MODES}
     by_result: dict[tuple[str, str], tuple[Expectation, set[str]]] = {}
-    for name in OWN:
+    for name in manifests.OWN:
         for entry in entries.load(entries.sources(name)).entries:
             if entry.reason != "upstream" or not entry.until.startswith("torch "):
                 continue
