@@ -1,4 +1,4 @@
-"""The command line starts without torch: help is quick, and a process that guards another must not hold it."""
+"""The command line starts without torch: help is quick, and repro can fork the process that it guards."""
 
 from __future__ import annotations
 
