@@ -169,7 +169,7 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
     process_state.seed(recorder.seed, target)
     actual = _make(target, recorder.id.dtype, recorder.seed, on_target=True)
     if not claims.declares_all(target):
-        actual.program = entry.program.__code__
+        actual.program = inspect.unwrap(entry.program).__code__
     error: Exception | None = None
     with _around(actual):
         try:
@@ -177,7 +177,7 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
         except Exception as raised:
             error = raised
     beyond = _Unclaimed(entry, target, recorder)
-    code = entry.program.__code__
+    code = inspect.unwrap(entry.program).__code__
     for shown, due in zip(actual.observations, expected.observations, strict=False):
         if shown.name != due.name:
             recorder.compared(1)
@@ -197,7 +197,7 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
             recorder.fail(accident.kind, accident.message)
     cut = None if error is None else unclaimed.passed(error.__traceback__, code, len(actual.observations))
     if error is not None and beyond.covers(cut):
-        recorder.unsupported("the rest of the program was not reached")
+        recorder.cut_off()
     elif error is not None:
         recorder.compared(1)
         report_error(target, recorder, error, what=_place(error, entry.program))
@@ -223,7 +223,7 @@ class _Unclaimed:
         found: dict[Place, frozenset[str]] = {}
         if claims.declares_all(self._target):
             return found
-        code = self._entry.program.__code__
+        code = inspect.unwrap(self._entry.program).__code__
         lab = Lab(self._target, self._recorder.id.dtype, self._recorder.seed, on_target=False)
 
         def note(dtypes: frozenset[str]) -> None:

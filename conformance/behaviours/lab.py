@@ -306,6 +306,7 @@ class Lab:
         self, name: str, call: Callable[[], T], *, category: type[Warning] = UserWarning, match: str = ""
     ) -> T:
         """Return the result of a call that must warn with a text in which ``match`` is found."""
+        moment = len(self.observations)
         with warnings.catch_warnings(record=True) as caught, torch_private.every_warning():
             warnings.simplefilter("always")
             value = call()
@@ -313,19 +314,20 @@ class Lab:
         if not any(re.search(match, text) for text in texts):
             brief = "; ".join(texts)[:200] or "nothing"
             due = f"{category.__name__} {match!r} is due"
-            self._deviates(Kind.MESSAGE, f"{name} warned of {brief}; {due}", len(self.observations))
+            self._deviates(Kind.MESSAGE, f"{name} warned of {brief}; {due}", moment)
         self.observations.append(Observation(f"{name} warns", True))
         return value
 
     def silent(self, name: str, call: Callable[[], T]) -> T:
         """Return the result of a call that must not warn."""
+        moment = len(self.observations)
         with warnings.catch_warnings(record=True) as caught, torch_private.every_warning():
             warnings.simplefilter("always")
             value = call()
         texts = [str(w.message) for w in caught]
         if texts:
             text = f"{name} warned: {'; '.join(texts)[:300]}"
-            self._deviates(Kind.MESSAGE, text, len(self.observations))
+            self._deviates(Kind.MESSAGE, text, moment)
         self.observations.append(Observation(f"{name} does not warn", True))
         return value
 

@@ -8,7 +8,8 @@ its target file does not declare is not promised, so that no property may call i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -16,12 +17,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.checking import trees
 from conformance.checking.invocation import Outcome, attempt
+from conformance.model.verdicts import ResultId
 from conformance.target.file import DTYPES
 from conformance.target.target import Target
 
 _DECLARABLE = frozenset(DTYPES)
 #: The dtypes of Python's numbers.
 _OF_NUMBERS = (torch.bool, torch.int64, torch.float64, torch.complex128)
+#: The attribute of tensors that a program has copied to the host.
+_ON_HOST = "_copied_to_the_host"
 _MAKES = ("aten.empty.memory_format",)
 _WRAP_NUMBERS = ("aten.scalar_tensor.default", "aten.lift_fresh.default")
 
@@ -63,19 +67,46 @@ class _Met(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.note = note
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self._look((args, kwargs))
+        given = trees.tensors((args, kwargs))
+        if given and all(hasattr(tensor, _ON_HOST) for tensor in given):
+            result = func(*args, **(kwargs or {}))
+            for tensor in trees.tensors(result):
+                setattr(tensor, _ON_HOST, True)
+            return result
+        self._look(given)
         result = func(*args, **(kwargs or {}))
         if str(func) not in _WRAP_NUMBERS:
             several = isinstance(result, (tuple, list)) or str(func) in _MAKES
-            self._look([t for t in trees.tensors(result) if not several or t.shape != (0,)])
+            self._look([t for t in trees.tensors(result) if not (several and _is_placeholder(t))])
         return result
 
-    def _look(self, tree: Any) -> None:
-        tensors = trees.tensors(tree)
+    def _look(self, tensors: list[torch.Tensor]) -> None:
         beside = any(tensor.dim() for tensor in tensors)
         held = [t for t in tensors if not (beside and not t.dim() and t.dtype in _OF_NUMBERS)]
         if missing := unclaimed(self.target, held):
             self.note(missing)
+
+
+def _is_placeholder(tensor: torch.Tensor) -> bool:
+    return not tensor.is_nested and tensor.shape == (0,)
+
+
+@contextlib.contextmanager
+def _host_tensors_marked() -> Iterator[None]:
+    """Mark what ``Tensor.cpu`` returns: the device has no part in what is computed from it alone."""
+
+    def cpu(tensor: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+        plain = tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_quantized
+        found = tensor.view_as(tensor) if plain else torch._C.TensorBase.cpu(tensor, *args, **options)
+        if found is not tensor:
+            setattr(found, _ON_HOST, True)
+        return found
+
+    torch.Tensor.cpu = cpu  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        del torch.Tensor.cpu
 
 
 def watch(target: Target, call: Callable[[], Any], note: Callable[[frozenset[str]], object]) -> Outcome:
@@ -85,8 +116,13 @@ def watch(target: Target, call: Callable[[], Any], note: Callable[[frozenset[str
     """
     if declares_all(target):
         return attempt(call)
-    with _Met(target, note):
+    with _Met(target, note), _host_tensors_marked():
         return attempt(call)
+
+
+def own(target: Target, result_id: ResultId) -> frozenset[str]:
+    """Return the dtypes that a target declares for the subject of a result alone, and that of the result."""
+    return target.dtype_overrides.get(result_id.case.subject, frozenset()) | {result_id.dtype}
 
 
 def needed(target: Target, call: Callable[[], Any], *arguments: Any) -> frozenset[str]:

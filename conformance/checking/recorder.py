@@ -52,6 +52,7 @@ class Recorder:
         self._vacuous: str | None = None
         self._idle: str | None = None
         self._unclaimed: set[str] = set()
+        self._cut_off = False
         self._placement: Placement | None = None
 
     @property
@@ -126,6 +127,10 @@ class Recorder:
         """
         self._unclaimed.update(dtypes)
 
+    def cut_off(self) -> None:
+        """Record that the check ended at what was left out: the result is ``unsupported``."""
+        self._cut_off = True
+
     @property
     def first_failure(self) -> str:
         """The message of the first deviation, empty if there is none."""
@@ -164,6 +169,7 @@ class Recorder:
         self._unsupported = self._unsupported or other._unsupported
         self._idle = self._idle or other._idle
         self._unclaimed |= other._unclaimed
+        self._cut_off |= other._cut_off
 
     @property
     def samples_used(self) -> int:
@@ -190,9 +196,10 @@ class Recorder:
             if text not in self._notes:
                 self._notes.insert(0, text)
         tried_in_vain = self._vacuous is not None and self._samples_used > 0
+        nothing_left = comparisons == 0 and bool(self._unclaimed) and not tried_in_vain
         if count:
             verdict = Verdict.FAIL
-        elif self._unsupported is not None or (comparisons == 0 and self._unclaimed and not tried_in_vain):
+        elif self._unsupported is not None or self._cut_off or nothing_left:
             verdict = Verdict.UNSUPPORTED
         elif comparisons == 0 and self._idle is not None and self._vacuous is None:
             verdict = Verdict.PASS
@@ -216,5 +223,6 @@ class Recorder:
             placement=self._placement,
             seconds=time.perf_counter() - self._started,
             seed=self.seed,
-            undeclared=sorted(self._unclaimed),
+            # A refusal that the target file declares has another reason.
+            undeclared=sorted(self._unclaimed) if self._unsupported is None else [],
         )

@@ -127,6 +127,10 @@ class Recorder:
         """Print that the target declares the subject unsupported."""
         self.say(f"declared unsupported: {reason}")
 
+    def cut_off(self) -> None:
+        """Print that the check ended there."""
+        self.say("the rest was not reached")
+
     def left_out(self, dtypes: Any) -> None:
         """Print what the target does not declare."""
         self.is_idle = True

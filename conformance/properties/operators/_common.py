@@ -120,8 +120,7 @@ def claimed(
         with torch_private.torch_seeded(sample.index), torch_private.quiet(), torch.no_grad():
             return to_host(sample).call(info.op)
 
-    # Dtypes may be declared for this operator alone.
-    own = {recorder.id.dtype, *target.dtype_overrides.get(recorder.id.case.subject, ())}
+    own = claims.own(target, recorder.id)
     missing = claims.needed(target, call, sample.arguments) - own
     if derive is not None and not missing:
         with torch_private.torch_seeded(sample.index), torch_private.quiet():

@@ -10,7 +10,7 @@ import torch
 
 from conformance import torch_private
 from conformance.checking import claims, trees
-from conformance.checking.invocation import Outcome, attempt, report_error
+from conformance.checking.invocation import Outcome, attempt, is_refusal, report_error
 from conformance.checking.recorder import Recorder
 from conformance.properties.operators._common import pristine, run
 from conformance.samples.copies import to_host
@@ -42,7 +42,8 @@ def outcomes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[t
     inputs = attempt(lambda: torch_private.error_inputs(subject.info, target.device, seed=seed))
     if not inputs.ok:
         assert inputs.error is not None
-        if missing := _unclaimed_inputs(target, subject, seed):
+        missing = _unclaimed_inputs(target, subject, seed) - claims.own(target, recorder.id)
+        if missing and is_refusal(inputs.error):
             recorder.left_out(missing)
             return
         report_error(target, recorder, inputs.error, what="making the wrong arguments on the device")
@@ -53,7 +54,7 @@ def outcomes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[t
             continue
         sample = wrap([item.sample_input])[0].replace(index=index)
         call = functools.partial(_on_the_host, subject, sample)
-        if missing := claims.needed(target, call, sample.arguments):
+        if missing := claims.needed(target, call, sample.arguments) - claims.own(target, recorder.id):
             recorder.left_out(missing)
             continue
         recorder.samples(1, 0)

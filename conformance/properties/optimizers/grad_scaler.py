@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from conformance.checking import claims
 from conformance.checking.compare import compare_exact, fact
+from conformance.checking.invocation import is_refusal
 from conformance.checking.property import register
 from conformance.checking.recorder import Recorder
 from conformance.model.verdicts import Kind
@@ -45,6 +48,11 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                     lambda options=options, sample=sample, bad=bad: _scaled(target, sample, options, bad),  # type: ignore[misc]
                 )
                 what = f"{word}, scaled, with {bad}"
+                if outcome.error is not None and is_refusal(outcome.error):
+                    scaled = functools.partial(_scaled, target.on_cpu(), sample, options, bad)
+                    if missing := claims.needed(target, scaled):
+                        recorder.left_out(missing)  # torch takes the reciprocal of the scale in float64
+                        continue
                 if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
                     shown, before, after, scales = outcome.value
                     common.compare_observation(target, recorder, subject, sample, shown, want, what=what)

@@ -3,6 +3,7 @@ declares."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import gc
@@ -17,11 +18,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from conformance.behaviours import behaviour
 from conformance.behaviours.lab import Lab, at_work
 from conformance.behaviours.unclaimed import Place
+from conformance.checking import claims
 from conformance.checking.recorder import Recorder
 from conformance.checking.trees import tensors, tree_map
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
 from conformance.properties.operators._common import claimed
 from conformance.properties.operators._gradients import derive
+from conformance.properties.optimizers import grad_scaler
 from conformance.properties.registry import find, properties
 from conformance.samples.operators import samples_of
 from conformance.subjects.databases import find as subject_of
@@ -220,6 +223,67 @@ def test_a_fault_in_float32_beside_what_needs_float64(
     assert recorder.result().verdict is Verdict.FAIL
 
 
+class Exaggerates(TorchDispatchMode):
+    """Draws numbers that are wrong in mean and scale."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        wrong = str(func) in ("aten.randn.default", "aten.normal_.default") and not at_work()
+        return found.mul_(2).add_(0.5) if wrong and found.dtype == torch.float32 else found
+
+
+def test_what_a_program_computes_on_the_host_needs_nothing_of_the_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of_area = find("api", "normal-numbers")
+    entry = behaviour.BEHAVIOURS["normal-numbers"]
+    assert "float32" in of_area.applies(WITHOUT_FLOAT64, subject_of("api", entry.area))
+    monkeypatch.setattr(behaviour, "_around", lambda lab: Exaggerates())
+    recorder = Recorder(ResultId(CaseId(entry.name, entry.area), "float32"), seed=0)
+    behaviour.check(entry, WITHOUT_FLOAT64, recorder)
+    assert recorder.result().verdict is Verdict.FAIL
+
+
+def test_a_declared_refusal_is_not_for_want_of_a_dtype() -> None:
+    recorder = Recorder(ResultId(CaseId("value", "empty_like"), "float32"), seed=0)
+    recorder.left_out(["float64"])
+    assert recorder.result().undeclared == ["float64"]
+    recorder.unsupported("declared")
+    assert recorder.result().verdict is Verdict.UNSUPPORTED and not recorder.result().undeclared
+
+
+def test_nested_tensors_do_not_end_the_second_run() -> None:
+    def call() -> torch.Tensor:
+        nested = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)])
+        nested.chunk(2, -1)
+        return torch.ones(2).double()
+
+    assert claims.needed(WITHOUT_FLOAT64, call) == {"float64"}
+
+
+def test_optimizers_whose_scaler_needs_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refuses(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            found = func(*args, **(kwargs or {}))
+            if any(tensor.dtype == torch.float64 for tensor in tensors(found)):
+                raise RuntimeError("float64 is not supported on this device")
+            return found
+
+    subject, scaled = subject_of("optimizer", "SGD"), grad_scaler._scaled
+
+    def on_the_device(given: Target, *words: Any) -> Any:
+        with Refuses() if given.name == "fake" else contextlib.nullcontext():
+            return scaled(given, *words)
+
+    monkeypatch.setattr(grad_scaler, "_scaled", on_the_device)
+    # A fused step takes the scale as it is.
+    for declared, verdict in ((WITHOUT_FLOAT64, Verdict.PASS), (target(), Verdict.FAIL)):
+        recorder = Recorder(ResultId(CaseId("grad-scaler", "SGD"), "float32"), seed=0)
+        find("optimizer", "grad-scaler").check(declared, subject, recorder)
+        assert recorder.result().verdict is verdict
+        assert recorder.result().undeclared == (["float64"] if verdict is Verdict.PASS else [])
+
+
 def test_a_number_of_an_undeclared_dtype_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses_float64(tree: Any) -> Any:
         if any(tensor.dtype == torch.float64 for tensor in tensors(tree)):
@@ -281,8 +345,6 @@ def test_placeholders_of_no_elements_do_not_count() -> None:
 
 
 def test_programs_of_higher_order_operators_run_once_more() -> None:
-    from conformance.checking import claims
-
     def call() -> torch.Tensor:
         x = torch.ones(3)
         found = torch.cond(x.sum() > 1, lambda x: x.sin(), lambda x: x.cos(), (x,))

@@ -136,7 +136,7 @@ def alpha_dropout(lab: Lab) -> None:
         for make, source in ((nn.AlphaDropout, x), (nn.FeatureAlphaDropout, x.view(1000, 20, 1, 1))):
             y = make(p)(source)
             with own_work():
-                host = y.double().cpu()
+                host = y.cpu().double()
             # The variance of a square of SELU's floor is below ten.
             lab.holds(f"{make.__name__}, {p}: mean", abs(float(host.mean())) < 0.05)
             lab.holds(f"{make.__name__}, {p}: deviation", abs(float(host.std()) - 1) < 0.05)
@@ -238,7 +238,7 @@ def gains_of_nonlinearities(lab: Lab) -> None:
 def _uniform(lab: Lab, name: str, tensor: torch.Tensor, low: float, high: float) -> None:
     """Mean, variance and range are those of a uniform distribution."""
     with own_work():
-        host = tensor.detach().double().cpu().flatten()
+        host = tensor.detach().cpu().double().flatten()
     count, width = host.numel(), high - low
     lab.holds(f"{name} lies in its range", bool((host >= low - 1e-6).all() and (host <= high + 1e-6).all()))
     lab.holds(
@@ -257,7 +257,7 @@ def _uniform(lab: Lab, name: str, tensor: torch.Tensor, low: float, high: float)
 def _normal(lab: Lab, name: str, tensor: torch.Tensor, mean: float, deviation: float) -> None:
     """Mean, variance and the share within one deviation are those of a normal distribution."""
     with own_work():
-        host = tensor.detach().double().cpu().flatten()
+        host = tensor.detach().cpu().double().flatten()
     count = host.numel()
     lab.holds(f"{name} has its mean", abs(float(host.mean()) - mean) < SIGMAS * deviation / math.sqrt(count))
     lab.holds(
@@ -341,7 +341,7 @@ def truncated_normal_initialization(lab: Lab) -> None:
             torch.empty(10_000, device=lab.device, dtype=lab.dtype), mean, deviation, low, high
         )
         with own_work():
-            host = x.double().cpu()
+            host = x.cpu().double()
         word = f"N({mean}, {deviation}) in [{low}, {high}]"
         lab.holds(f"within its bounds: {word}", bool((host >= low).all() and (host <= high).all()))
         a, b = (low - mean) / deviation, (high - mean) / deviation

@@ -34,7 +34,7 @@ def distributed(
     lab: Lab, name: str, sample: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor]
 ) -> None:
     """The sample's distribution function is ``function`` within what its size and its dtype's steps allow."""
-    values = sample.double().cpu().view(-1).sort().values
+    values = sample.cpu().double().view(-1).sort().values
     count = values.numel()
     steps = torch.arange(1, count + 1, dtype=torch.float64) / count
     unit = torch.finfo(sample.dtype).eps if sample.is_floating_point() else 0.0
@@ -94,7 +94,7 @@ def normal_numbers(lab: Lab) -> None:
     for name, sample in samples.items():
         lab.same(name, [sample.shape, sample.dtype])
         mean_is(lab, name, sample, 0.0, 1.0)
-        mean_is(lab, f"the squares of {name}", sample.double() ** 2, 1.0, math.sqrt(2))
+        mean_is(lab, f"the squares of {name}", sample.cpu().double() ** 2, 1.0, math.sqrt(2))
         distributed(lab, name, sample, normal_function(0.0, 1.0))
     for mean, deviation in ((-10.0, 4.0), (3.0, 0.5)):
         distributed(
@@ -130,7 +130,7 @@ def random_integers(lab: Lab) -> None:
     for name, sample in samples.items():
         lab.same(name, [sample.shape, sample.dtype])
         lab.expect(f"numbers of {name}", sample.unique(), list(range(2, 10)))
-        counts = torch.bincount(sample.long(), minlength=10)[2:].double() / COUNT
+        counts = torch.bincount(sample.long(), minlength=10)[2:].cpu().double() / COUNT
         lab.holds(
             f"{name} draws evenly",
             bool(((counts - 0.125).abs() < SIGMAS * math.sqrt(0.125 * 0.875 / COUNT)).all()),
@@ -253,7 +253,7 @@ def special_distributions(lab: Lab) -> None:
             bool((sample >= 1).all()) and bool((sample == sample.round()).all()),
         )
         mean_is(lab, f"geometric_({chance})", sample, 1 / chance, math.sqrt(1 - chance) / chance)
-        mean_is(lab, f"ones of geometric_({chance})", (sample == 1).double(), chance, 0.5)
+        mean_is(lab, f"ones of geometric_({chance})", (sample == 1).cpu().double(), chance, 0.5)
     lab.raises("a rate of zero", lambda: fresh().exponential_(0.0), match="lambda|lambd")
     lab.raises("a negative rate", lambda: fresh().exponential_(-1.0), match="lambda|lambd")
     lab.raises("a width of zero", lambda: fresh().cauchy_(0.0, 0.0), match="sigma")
@@ -274,12 +274,11 @@ def bernoulli_draws(lab: Lab) -> None:
     for chance in (0.25, 0.5, 0.9):
         sample = torch.zeros(COUNT, **where).bernoulli_(chance)
         lab.holds(f"bernoulli_({chance}) is zeros and ones", bool(((sample == 0) | (sample == 1)).all()))
-        mean_is(lab, f"bernoulli_({chance})", sample.double(), chance, 0.5)
+        mean_is(lab, f"bernoulli_({chance})", sample.cpu().double(), chance, 0.5)
     for kind in (torch.float32, torch.float64):
         chances = torch.full((COUNT,), 0.75, dtype=kind, device=lab.device)
-        mean_is(
-            lab, f"bernoulli_ of {kind}", torch.zeros(COUNT, **where).bernoulli_(chances).double(), 0.75, 0.5
-        )
+        drawn = torch.zeros(COUNT, **where).bernoulli_(chances)
+        mean_is(lab, f"bernoulli_ of {kind}", drawn.cpu().double(), 0.75, 0.5)
     lab.expect("never", torch.ones(5, **where).bernoulli_(0.0), [0] * 5)
     lab.expect("always", torch.zeros(5, **where).bernoulli_(1.0), [1] * 5)
     ends = torch.tensor([0.0, 1.0, 0.0, 1.0], device=lab.device)
@@ -309,8 +308,8 @@ def multinomial_draws(lab: Lab) -> None:
     weights = torch.tensor([1.0, 0.0, 2.0, 5.0], **where)
     drawn = torch.multinomial(weights, COUNT, replacement=True)
     lab.same("drawn", [drawn.shape, drawn.dtype])
-    shares = torch.bincount(drawn, minlength=4).double() / COUNT
-    expected = torch.tensor([0.125, 0.0, 0.25, 0.625], dtype=torch.float64, device=lab.device)
+    shares = torch.bincount(drawn, minlength=4).cpu().double() / COUNT
+    expected = torch.tensor([0.125, 0.0, 0.25, 0.625], dtype=torch.float64)
     lab.holds(
         "shares follow weights", bool(((shares - expected).abs() < SIGMAS * 0.5 / math.sqrt(COUNT)).all())
     )
@@ -320,7 +319,7 @@ def multinomial_draws(lab: Lab) -> None:
     once = torch.multinomial(torch.tensor([[1.0, 1.0, 0.0, 1.0]] * 50, **where), 3)
     lab.expect("without replacement", once.sort(1).values, [[0, 1, 3]] * 50)
     lab.holds("in different orders", once.unique(dim=0).size(0) > 1)
-    firsts = torch.multinomial(torch.tensor([[1.0, 3.0]] * 4000, **where), 1).double()
+    firsts = torch.multinomial(torch.tensor([[1.0, 3.0]] * 4000, **where), 1).cpu().double()
     mean_is(lab, "the first of two without replacement", firsts, 0.75, 0.5)
     lab.same("one row", torch.multinomial(weights, 2).shape)
     lab.same("into out", torch.multinomial(rows, 1, out=torch.empty(0, dtype=torch.int64, device=lab.device)))
