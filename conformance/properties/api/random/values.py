@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from conformance.behaviours.behaviour import FLOATS, INTEGERS, behaviour
-from conformance.behaviours.lab import Lab
+from conformance.behaviours.lab import Lab, own_work
 
 COUNT = 2_000
 
@@ -34,13 +34,19 @@ def distributed(
     lab: Lab, name: str, sample: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor]
 ) -> None:
     """The sample's distribution function is ``function`` within what its size and its dtype's steps allow."""
-    values = sample.cpu().double().view(-1).sort().values
-    count = values.numel()
-    steps = torch.arange(1, count + 1, dtype=torch.float64) / count
-    unit = torch.finfo(sample.dtype).eps if sample.is_floating_point() else 0.0
-    expected, above, below = function(values), function(values * (1 + unit)), function(values * (1 - unit))
-    blur = float((above - below).abs().max())
-    distance = float(torch.maximum((steps - expected).abs(), (steps - 1 / count - expected).abs()).max())
+    host = sample.cpu()
+    with own_work():
+        values = host.double().view(-1).sort().values
+        count = values.numel()
+        steps = torch.arange(1, count + 1, dtype=torch.float64) / count
+        unit = torch.finfo(sample.dtype).eps if sample.is_floating_point() else 0.0
+        expected, above, below = (
+            function(values),
+            function(values * (1 + unit)),
+            function(values * (1 - unit)),
+        )
+        blur = float((above - below).abs().max())
+        distance = float(torch.maximum((steps - expected).abs(), (steps - 1 / count - expected).abs()).max())
     lab.holds(f"{name} has its distribution function", distance <= KOLMOGOROV / math.sqrt(count) + 2 * blur)
 
 
