@@ -97,7 +97,12 @@ def _host_tensors_marked() -> Iterator[None]:
 
     def cpu(tensor: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
         plain = tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_quantized
-        found = tensor.view_as(tensor) if plain else torch._C.TensorBase.cpu(tensor, *args, **options)
+        # Tensors of the device, which another thread may hold, are copied as ever.
+        found = (
+            tensor.view_as(tensor)
+            if plain and tensor.device.type == "cpu"
+            else torch._C.TensorBase.cpu(tensor, *args, **options)
+        )
         if found is not tensor:
             setattr(found, _ON_HOST, True)
         return found

@@ -141,11 +141,11 @@ class Device(TorchDispatchMode):
         return self.device(func(*args, **(kwargs or {})))
 
 
-def ran(monkeypatch: pytest.MonkeyPatch, name: str, target: Target, device: Callable[[Any], Any]) -> Result:
-    """Check a behaviour on such a device."""
+def ran(monkeypatch: pytest.MonkeyPatch, name: str, target: Target, device: TorchDispatchMode) -> Result:
+    """Check a behaviour in its first dtype with the device's side under a mode."""
     of_area = find("api", name)
     entry = behaviour.BEHAVIOURS[name]
-    monkeypatch.setattr(behaviour, "_around", lambda lab: Device(device))
+    monkeypatch.setattr(behaviour, "_around", lambda lab: device)
     dtype = of_area.applies(target, subject_of("api", entry.area))[0]
     recorder = Recorder(ResultId(CaseId(name, entry.area), dtype), seed=0)
     behaviour.check(entry, target, recorder)
@@ -169,19 +169,19 @@ BEHAVIOURS = [
 def test_behaviours(
     monkeypatch: pytest.MonkeyPatch, name: str, without: tuple[str, ...], device: Callable[[Any], Any]
 ) -> None:
-    result = ran(monkeypatch, name, target(*without), device)
+    result = ran(monkeypatch, name, target(*without), Device(device))
     assert result.verdict in (Verdict.PASS, Verdict.UNSUPPORTED), result.failures
     assert any("the target does not declare" in note for note in result.notes)
-    assert ran(monkeypatch, name, target(), device).verdict is Verdict.FAIL
+    assert ran(monkeypatch, name, target(), Device(device)).verdict is Verdict.FAIL
 
 
 def test_a_behaviour_in_a_dtype_that_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = ran(monkeypatch, "tensor-of-a-tensor", WITHOUT_COMPLEX, refuses_int64)
+    result = ran(monkeypatch, "tensor-of-a-tensor", WITHOUT_COMPLEX, Device(refuses_int64))
     assert result.verdict is Verdict.FAIL
 
 
 def test_the_rest_of_a_program_that_was_cut_off_is_not_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = ran(monkeypatch, "transforms-and-back", WITHOUT_COMPLEX, refuses_complex)
+    result = ran(monkeypatch, "transforms-and-back", WITHOUT_COMPLEX, Device(refuses_complex))
     assert result.verdict is Verdict.UNSUPPORTED
 
 
@@ -214,13 +214,7 @@ class Refuses(TorchDispatchMode):
 def test_a_fault_in_float32_beside_what_needs_float64(
     monkeypatch: pytest.MonkeyPatch, name: str, operator: str
 ) -> None:
-    of_area = find("api", name)
-    entry = behaviour.BEHAVIOURS[name]
-    monkeypatch.setattr(behaviour, "_around", lambda lab: Refuses(operator))
-    dtype = of_area.applies(WITHOUT_FLOAT64, subject_of("api", entry.area))[0]
-    recorder = Recorder(ResultId(CaseId(name, entry.area), dtype), seed=0)
-    behaviour.check(entry, WITHOUT_FLOAT64, recorder)
-    assert recorder.result().verdict is Verdict.FAIL
+    assert ran(monkeypatch, name, WITHOUT_FLOAT64, Refuses(operator)).verdict is Verdict.FAIL
 
 
 class Exaggerates(TorchDispatchMode):
