@@ -59,9 +59,7 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
             if not isinstance(leaf, torch.Tensor) or id(leaf) not in places:
                 return leaf
             if id(leaf) not in duals:
-                tangent = _gradients.noise(leaf, 53 + places[id(leaf)]).to(
-                    device=leaf.device, dtype=leaf.dtype
-                )
+                tangent = _gradients.noise_for(leaf, 53 + places[id(leaf)])
                 duals[id(leaf)] = forward_ad.make_dual(leaf.detach(), tangent)  # type: ignore[no-untyped-call]
             return duals[id(leaf)]
 
