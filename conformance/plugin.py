@@ -18,8 +18,8 @@ import pytest
 from conformance.errors import UsageError
 from conformance.model.verdicts import Result, Verdict
 from conformance.plan.plan import Case, Plan, Shard, build
-from conformance.processes import memory_limit, orphan
-from conformance.processes.garbage import Settling
+from conformance.process_control import exit_with_parent, memory_limit
+from conformance.process_control.garbage_collector import Settling
 from conformance.results.journal import Journal, oracle_events
 from conformance.samples import extent
 from conformance.suite import Cases
@@ -112,7 +112,7 @@ class Session:
         if self._executor is None:
             from conformance.device.accelerator import bring_up
             from conformance.oracle import announcements
-            from conformance.processes.watchdog import Watchdog
+            from conformance.process_control.watchdog import Watchdog
             from conformance.worker.executor import Executor
 
             target = self._target()
@@ -194,7 +194,7 @@ class CaseFailed(Exception):
 def pytest_configure(config: pytest.Config) -> None:
     """Begin a session; under the runner, end with the process that started this one."""
     if config.getoption("--conformance-quiet"):
-        orphan.follow()
+        exit_with_parent.follow()
     config.stash[_SESSION] = Session(config)
 
 

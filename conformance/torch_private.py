@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from conformance.processes.garbage import collector_off
+from conformance.process_control.garbage_collector import collector_off
 
 #: The oldest release whose private modules this file was read against, as (major, minor).
 OLDEST = (2, 6)

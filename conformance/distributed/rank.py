@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from conformance.distributed import PREPARE
-from conformance.processes import orphan
+from conformance.process_control import exit_with_parent
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, required=True, help="seconds for a collective")
     parser.add_argument("--pipe", type=int, required=True, help="number of the inherited end of the pipe")
     options = parser.parse_args()
-    orphan.follow()
+    exit_with_parent.follow()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     pipe: Connection[Any, Any] = Connection(options.pipe)
     from conformance.distributed.answers import Answer, Ending, unpacked

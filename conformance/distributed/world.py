@@ -18,7 +18,7 @@ from typing import Any
 from conformance.distributed import patient
 from conformance.distributed.answers import Answer, Ending, packed, unpacked
 from conformance.distributed.programs import agree, name_of
-from conformance.processes import orphan
+from conformance.process_control import exit_with_parent
 
 #: Seconds in which all ranks must have joined the process group.
 START = 90.0
@@ -169,7 +169,7 @@ class World:
             "LOCAL_RANK": str(rank),
             "WORLD_SIZE": str(self.size),
             "LOCAL_WORLD_SIZE": str(self.size),
-            orphan.VARIABLE: str(os.getpid()),
+            exit_with_parent.VARIABLE: str(os.getpid()),
         }
         with log.open("wb") as output:
             process = subprocess.Popen(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.errors import UsageError
-from conformance.processes import orphan
+from conformance.process_control import exit_with_parent
 
 #: Seconds that one trial may take; the first one of a process includes the import of torch and the backend.
 SECONDS = 60.0
@@ -70,7 +70,7 @@ def run(
 
 def _process(target_file: Path, mode: str, requested: Path, events: Path, seconds: float) -> str:
     """Run one process until it ends or its time is up; return in words how it ended."""
-    environment = {**os.environ, orphan.VARIABLE: str(os.getpid()), "PYTHONWARNINGS": "ignore"}
+    environment = {**os.environ, exit_with_parent.VARIABLE: str(os.getpid()), "PYTHONWARNINGS": "ignore"}
     root = str(Path(__file__).resolve().parents[2])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH", "")]))
     command = [sys.executable, "-m", "conformance.doctor.isolated", str(requested), str(events)]
@@ -118,7 +118,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--target", required=True)
     parser.add_argument("--mode", required=True)
     options = parser.parse_args(arguments)
-    orphan.follow()
+    exit_with_parent.follow()
     from conformance.device.accelerator import import_backend
     from conformance.target import file as target_file
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from conformance.model.records import OracleValue
-from conformance.processes import orphan
+from conformance.process_control import exit_with_parent
 
 Digest = Callable[[str, str, int], str]
 
@@ -45,8 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--samples", default="default")
     parser.add_argument("--extra", action="append", default=[])
     options = parser.parse_args(arguments)
-    if orphan.VARIABLE in os.environ:
-        orphan.follow()
+    if exit_with_parent.VARIABLE in os.environ:
+        exit_with_parent.follow()
     events = json.loads(options.events.read_text())
     from conformance.oracle import operators as oracle
     from conformance.samples import extent

@@ -28,7 +28,7 @@ from conformance.plan.plan import Case, build
 from conformance.power import planters
 from conformance.power.faults import Fault
 from conformance.power.planters.planter import Planter
-from conformance.processes import memory_limit, orphan
+from conformance.process_control import exit_with_parent, memory_limit
 from conformance.target import file as target_file
 from conformance.worker.executor import DeviceUnusable, Executor, leave
 
@@ -198,7 +198,7 @@ def main() -> None:
     parser.add_argument("--mode", required=True)
     parser.add_argument("--build", type=Path, required=True)
     options = parser.parse_args()
-    orphan.follow()
+    exit_with_parent.follow()
     # What the suite or the device prints must not get between the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -19,7 +19,7 @@ from conformance.model.records import Row
 from conformance.model.verdicts import CaseId, Failure, Kind, Result, ResultId, Verdict, seed_of
 from conformance.plan import needs
 from conformance.plan.plan import Case
-from conformance.processes.watchdog import Watchdog
+from conformance.process_control.watchdog import Watchdog
 from conformance.properties.registry import find as find_property
 from conformance.results import diff
 from conformance.results.journal import Journal

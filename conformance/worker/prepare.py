@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from conformance.errors import UsageError
 from conformance.model.records import BackendFacts, Facts, Prepared, ResultNames
-from conformance.processes import orphan
+from conformance.process_control import exit_with_parent
 from conformance.worker import plan_cache
 
 if TYPE_CHECKING:
@@ -180,8 +180,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--extra", action="append", default=[])
     parser.add_argument("--names", action="store_true", help="only the names of results, by mode")
     options = parser.parse_args(arguments)
-    if orphan.VARIABLE in os.environ:
-        orphan.follow()
+    if exit_with_parent.VARIABLE in os.environ:
+        exit_with_parent.follow()
     try:
         answer: Prepared | ResultNames
         if options.names:

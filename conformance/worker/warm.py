@@ -13,7 +13,7 @@ import json
 import os
 import sys
 
-from conformance.processes import orphan
+from conformance.process_control import exit_with_parent
 
 #: Imported in this order; torch's databases import the others by and by.
 _MODULES = ("torch", "pytest", "numpy", "scipy.signal", "scipy.special", "scipy.linalg", "hypothesis")
@@ -21,8 +21,8 @@ _MODULES = ("torch", "pytest", "numpy", "scipy.signal", "scipy.special", "scipy.
 
 def main() -> int:
     """Import, wait, run pytest; exit code of pytest, or 0 if this worker was not needed."""
-    if orphan.VARIABLE in os.environ:
-        orphan.follow()
+    if exit_with_parent.VARIABLE in os.environ:
+        exit_with_parent.follow()
     for name in _MODULES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

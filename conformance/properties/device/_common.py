@@ -14,7 +14,7 @@ from conformance.checking.invocation import Outcome, attempt_on, report_error
 from conformance.checking.recorder import Recorder
 from conformance.device.api import DeviceApi
 from conformance.model.vocabulary import ANY_DTYPE
-from conformance.processes.garbage import collector_off
+from conformance.process_control.garbage_collector import collector_off
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target
 

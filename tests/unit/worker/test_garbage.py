@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from conformance.processes.garbage import Settling, collector_off
+from conformance.process_control.garbage_collector import Settling, collector_off
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from torch.autograd.function import Function
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.processes.garbage import collector_off
+from conformance.process_control.garbage_collector import collector_off
 
 
 class _Token:

@@ -12,7 +12,7 @@ from torch import nn
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.processes.garbage import collector_off
+from conformance.process_control.garbage_collector import collector_off
 from conformance.properties.api._nn import state, whole
 
 
