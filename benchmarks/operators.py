@@ -15,9 +15,9 @@ import traceback
 
 import torch
 
-from conformance import torch_private
-from conformance.checking.property import Property
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework.property import Property
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Failure, Kind, Result, ResultId, Verdict
 from conformance.properties.registry import properties
 from conformance.samples import extent
@@ -28,7 +28,7 @@ from conformance.target.target import Target
 
 def target_of(device: str, module: str | None) -> Target:
     """Make a target that declares all dtypes of op_db, and no capabilities."""
-    names = {samples.dtype_name(d) for info in torch_private.op_db() for d in info.dtypes}
+    names = {samples.dtype_name(d) for info in torch_testing_internals.op_db() for d in info.dtypes}
     return Target(name=device, module=module, device=device, dtypes=frozenset(names), capabilities={})
 
 

@@ -14,12 +14,12 @@ docs/extending.md. Names outside of this module may change with any release.
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.checking.compare import compare_metadata, compare_values, fact
-from conformance.checking.invocation import Outcome, attempt, attempt_on, report_error
-from conformance.checking.property import Property, register
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import EXACT, Tolerance, unit_of
 from conformance.errors import UsageError
+from conformance.framework.calls import CallOutcome, attempt, attempt_on, report_error
+from conformance.framework.compare import compare_metadata, compare_values, fact
+from conformance.framework.property import Property, register
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import EXACT, Tolerance, unit_of
 from conformance.model.verdicts import Kind, ResultId, Verdict
 from conformance.model.vocabulary import ANY_DTYPE, CALLS, CAPABILITIES, LEVELS, MODES
 from conformance.subjects.catalogue import Subject, add_subjects
@@ -33,10 +33,10 @@ __all__ = [
     "EXACT",
     "LEVELS",
     "MODES",
+    "CallOutcome",
     "Cases",
     "Kind",
     "Lab",
-    "Outcome",
     "Property",
     "Recorder",
     "ResultId",

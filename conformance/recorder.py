@@ -1,5 +1,5 @@
-"""Old name of :mod:`conformance.checking.recorder`, kept for one release."""
+"""Old name of :mod:`conformance.framework.recorder`, kept for one release."""
 
 from conformance.model.deprecation import moved
 
-__getattr__ = moved(__name__, ["conformance.checking.recorder"])
+__getattr__ = moved(__name__, ["conformance.framework.recorder"])

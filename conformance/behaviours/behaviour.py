@@ -27,15 +27,15 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours import observation, unclaimed
 from conformance.behaviours.lab import Lab, at_work
 from conformance.behaviours.unclaimed import Place
-from conformance.checking import claims, trees
-from conformance.checking.invocation import report_error
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
 from conformance.device import process_state
+from conformance.framework import trees, undeclared_dtypes
+from conformance.framework.calls import report_error
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE, CALLS
 from conformance.subjects import areas
@@ -168,7 +168,7 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
     process_state.restore(state)
     process_state.seed(recorder.seed, target)
     actual = _make(target, recorder.id.dtype, recorder.seed, on_target=True)
-    if not claims.declares_all(target):
+    if not undeclared_dtypes.declares_all(target):
         actual.program = inspect.unwrap(entry.program).__code__
     error: Exception | None = None
     with _around(actual):
@@ -221,7 +221,7 @@ class _Unclaimed:
     @functools.cached_property
     def _needs(self) -> dict[Place, frozenset[str]]:
         found: dict[Place, frozenset[str]] = {}
-        if claims.declares_all(self._target):
+        if undeclared_dtypes.declares_all(self._target):
             return found
         code = inspect.unwrap(self._entry.program).__code__
         lab = Lab(self._target, self._recorder.id.dtype, self._recorder.seed, on_target=False)
@@ -232,18 +232,18 @@ class _Unclaimed:
                 found[place] = found.get(place, frozenset()) | dtypes
 
         # The lab computes in float64 what it then makes and compares in the dtype that it was asked for.
-        lab.uploaded = lambda thing: note(claims.unclaimed(self._target, *_tensors_of(thing)))
+        lab.uploaded = lambda thing: note(undeclared_dtypes.unclaimed(self._target, *_tensors_of(thing)))
         state = process_state.capture()
         process_state.seed(self._recorder.seed, self._target)
         try:
-            claims.watch(
+            undeclared_dtypes.watch(
                 self._target,
                 lambda: on_cpu(self._entry, lab),
                 lambda dtypes: None if at_work() else note(dtypes),
             )
         finally:
             process_state.restore(state)
-            torch_private.reset_dynamo()
+            torch_testing_internals.reset_dynamo()
         return found
 
     def covers(self, place: Place | None) -> bool:

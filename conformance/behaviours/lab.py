@@ -20,12 +20,12 @@ from typing import Any, TypeVar
 import numpy
 import torch
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours import observation, unclaimed
 from conformance.behaviours.observation import Closeness, Observation
 from conformance.behaviours.unclaimed import Place
-from conformance.checking import claims
-from conformance.checking.invocation import is_refusal, one_line
+from conformance.framework import undeclared_dtypes
+from conformance.framework.calls import is_refusal, one_line
 from conformance.model.verdicts import Kind
 from conformance.target.target import Target
 
@@ -230,7 +230,7 @@ class Lab:
 
     def _is_unclaimed(self, shown: Observation) -> bool:
         dtypes = observation.dtypes_shown(shown.value)
-        return self.on_target and not shown.host and bool(claims.unclaimed(self.target, *dtypes))
+        return self.on_target and not shown.host and bool(undeclared_dtypes.unclaimed(self.target, *dtypes))
 
     def holds(self, name: str, condition: Any, *, kind: Kind = Kind.STATE) -> None:
         """Record a condition that must be true on both sides; ``name`` is the sentence that is true."""
@@ -307,7 +307,7 @@ class Lab:
     ) -> T:
         """Return the result of a call that must warn with a text in which ``match`` is found."""
         moment = len(self.observations)
-        with warnings.catch_warnings(record=True) as caught, torch_private.every_warning():
+        with warnings.catch_warnings(record=True) as caught, torch_testing_internals.every_warning():
             warnings.simplefilter("always")
             value = call()
         texts = [str(w.message) for w in self.warnings(caught) if issubclass(w.category, category)]
@@ -321,7 +321,7 @@ class Lab:
     def silent(self, name: str, call: Callable[[], T]) -> T:
         """Return the result of a call that must not warn."""
         moment = len(self.observations)
-        with warnings.catch_warnings(record=True) as caught, torch_private.every_warning():
+        with warnings.catch_warnings(record=True) as caught, torch_testing_internals.every_warning():
             warnings.simplefilter("always")
             value = call()
         texts = [str(w.message) for w in caught]

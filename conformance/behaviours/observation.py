@@ -10,11 +10,11 @@ import numpy
 import torch
 
 from conformance.behaviours.unclaimed import Place
-from conformance.checking import claims, trees
-from conformance.checking.compare import compare_values, fact, metadata, on_host
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import EXACT, TF32_UNIT, Tolerance, unit_of
-from conformance.checking.trees import tree_map
+from conformance.framework import trees, undeclared_dtypes
+from conformance.framework.compare import compare_values, fact, metadata, on_host
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import EXACT, TF32_UNIT, Tolerance, unit_of
+from conformance.framework.trees import tree_map
 from conformance.model.verdicts import Kind
 from conformance.target.target import Target
 
@@ -159,7 +159,7 @@ class _Comparison:
         return self.leaf(actual, expected, what)
 
     def leaf(self, actual: Any, expected: Any, what: str) -> bool:
-        if claims.declares_all(self.target):
+        if undeclared_dtypes.declares_all(self.target):
             return self.number_or_word(self.recorder, actual, expected, what)
         trial = self.recorder.trial()
         if not self.number_or_word(trial, actual, expected, what) and self.unclaimed():
@@ -187,7 +187,9 @@ class _Comparison:
         text = f"{what} is {_brief(actual)}, expected a tensor."
         if not isinstance(actual, TensorShown):
             return self.fact(False, text)
-        if not self.expected.host and (missing := claims.unclaimed(self.target, expected.words["dtype"])):
+        if not self.expected.host and (
+            missing := undeclared_dtypes.unclaimed(self.target, expected.words["dtype"])
+        ):
             self.recorder.left_out(missing)
             return True
         good = True

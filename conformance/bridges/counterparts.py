@@ -10,7 +10,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 
-from conformance import coverage, torch_private
+from conformance import coverage, torch_testing_internals
 from conformance.subjects import databases
 
 #: Test classes whose methods run over one class of entries, and over those alone.
@@ -50,12 +50,12 @@ class Databases:
     @functools.cache
     def load() -> Databases:
         """The databases of the installed torch."""
-        operators = torch_private.op_db()
-        modules = torch_private.module_db()
+        operators = torch_testing_internals.op_db()
+        modules = torch_testing_internals.module_db()
         return Databases(
             {databases.operator_name(info): type(info).__name__ for info in operators},
             {info.name: bool(getattr(info, "train_and_eval_differ", False)) for info in modules},
-            frozenset(info.optim_cls.__name__ for info in torch_private.optim_db()),
+            frozenset(info.optim_cls.__name__ for info in torch_testing_internals.optim_db()),
         )
 
     def kind(self, subject: str) -> str | None:

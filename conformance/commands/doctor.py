@@ -136,14 +136,14 @@ def _import(target: Any) -> None:
     """Import the backend; its device need not be the accelerator yet, only known to torch."""
     import torch
 
-    from conformance import torch_private
+    from conformance import torch_testing_internals
     from conformance.device.accelerator import check_device, import_backend
 
     import_backend(target)
     try:
         check_device(target)
     except UsageError:
-        current = torch_private.current_accelerator()
+        current = torch_testing_internals.current_accelerator()
         try:
             torch.empty(1, device=target.device)
         except Exception:

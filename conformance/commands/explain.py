@@ -17,7 +17,7 @@ from conformance.model import documentation
 from conformance.model.verdicts import ResultId, seed_of
 
 if TYPE_CHECKING:
-    from conformance.checking.property import Property
+    from conformance.framework.property import Property
 
 _ROOT = Path(__file__).parents[1]
 #: Samples that are listed one by one.

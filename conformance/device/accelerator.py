@@ -6,9 +6,9 @@ import importlib
 
 import torch
 
-from conformance import torch_private
-from conformance.checking.invocation import one_line
+from conformance import torch_testing_internals
 from conformance.errors import UsageError
+from conformance.framework.calls import one_line
 from conformance.target.target import Target
 
 
@@ -40,7 +40,7 @@ def check_device(target: Target) -> None:
         ) from None
     if device_type == "cpu":
         return
-    accelerator = torch_private.current_accelerator()
+    accelerator = torch_testing_internals.current_accelerator()
     if accelerator is None:
         after = f" after importing {target.module!r}" if target.module is not None else ""
         raise UsageError(

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.target.target import Target
 
 
@@ -40,12 +40,12 @@ def compiled(
     kernels as they are. Nothing that was compiled before is used. With ``fused`` the target's options for
     fusion are in force.
     """
-    torch_private.reset_dynamo()
+    torch_testing_internals.reset_dynamo()
     log = Log()
     if target is None:
-        compiler, keywords = torch_private.plain_backend(), {}
+        compiler, keywords = torch_testing_internals.plain_backend(), {}
     else:
-        compiler = torch_private.compile_backend(target.compile_backend)
+        compiler = torch_testing_internals.compile_backend(target.compile_backend)
         keywords = _keywords(target, fused)
 
     def backend(module: Any, inputs: Any) -> Callable[..., Any]:
@@ -67,7 +67,7 @@ def compiled(
     code = entry.__code__.replace(co_name=name)
     fresh = types.FunctionType(code, entry.__globals__, name, None, entry.__closure__)
     call = torch.compile(fresh, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
-    return torch_private.capturing_all_shapes(call) if fullgraph else call, log
+    return torch_testing_internals.capturing_all_shapes(call) if fullgraph else call, log
 
 
 def _keywords(target: Target, fused: bool) -> dict[str, Any]:

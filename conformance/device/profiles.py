@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.model.profile import Operator, Profile, Row
 from conformance.target.target import Target
 
@@ -38,13 +38,13 @@ def take(target: Target, work: Callable[[], object]) -> Profile:
         target.synchronize()
         elapsed = (time.perf_counter() - started) * 1e6
     rows, operators, memory = [], [], 0
-    events, begin = torch_private.collected_events(found)
+    events, begin = torch_testing_internals.collected_events(found)
     for event in events:
         times = (event.start_ns() - begin) / 1000, (event.end_ns() - begin) / 1000
-        on_host = torch_private.is_of_host(event)
+        on_host = torch_testing_internals.is_of_host(event)
         if event.name() == "[memory]":
             memory += 0 if on_host else event.nbytes()
-        elif on_host and torch_private.is_of_torch(event):
+        elif on_host and torch_testing_internals.is_of_torch(event):
             operators.append(Operator(event.correlation_id(), event.name(), event.start_thread_id(), *times))
         elif not on_host:
             link = event.linked_correlation_id()

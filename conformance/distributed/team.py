@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from conformance.checking import refusal
-from conformance.checking.invocation import report_error
-from conformance.checking.recorder import Recorder
 from conformance.distributed import RANKS
 from conformance.distributed.answers import Answer, Ending
 from conformance.distributed.world import World
+from conformance.framework import refusals
+from conformance.framework.calls import report_error
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.target.target import Target
 
@@ -45,7 +45,7 @@ def report(target: Target, recorder: Recorder, answers: list[Answer], what: str)
     first = min(failed, key=lambda answer: (order.index(answer.ending), answer.rank))
     if first.ending is Ending.ERROR:
         error = first.exception()
-        why = refusal.why(target, recorder.id, recorder.lacking)
+        why = refusals.why(target, recorder.id, recorder.lacking)
         if why is not None and len(failed) == len(answers) and isinstance(error, (TypeError, ValueError)):
             # Of collectives these are clean answers too: c10d itself refuses dtypes and operators with them.
             recorder.unsupported(why)

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.target.target import Target
 
 #: The functions that torch calls on a device's module, each with its capability (None: every device).
@@ -109,7 +109,7 @@ def _accelerator(target: Target) -> Iterator[Fact]:
         "register the device's hooks (for PrivateUse1: at::RegisterPrivateUse1HooksInterface) and override "
         "isAvailable, deviceCount and getCurrentDevice in them"
     )
-    current = torch_private.current_accelerator()
+    current = torch_testing_internals.current_accelerator()
     kind = torch.device(target.device).type
     is_current = current is not None and current.type == kind
     words = "no accelerator is present" if current is None else f"{current.type} is the accelerator"

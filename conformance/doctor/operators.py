@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from conformance import torch_private
-from conformance.checking.invocation import one_line
+from conformance import torch_testing_internals
+from conformance.framework.calls import one_line
 from conformance.plan import plan
 from conformance.samples import extent
 from conformance.samples.copies import to_device
@@ -59,7 +59,7 @@ def _refused_on_host(subject: object, sample: object) -> bool:
     from conformance.samples.copies import to_host
 
     try:
-        with torch_private.quiet(), torch.no_grad():
+        with torch_testing_internals.quiet(), torch.no_grad():
             to_host(sample).call(subject.info.op)  # type: ignore[arg-type, attr-defined]
     except Exception:
         return True

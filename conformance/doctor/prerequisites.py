@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from conformance.checking.invocation import one_line
 from conformance.device.probe import dtype_of
 from conformance.doctor.facts import Fact
+from conformance.framework.calls import one_line
 from conformance.samples.copies import Copier, WrongCopy
 from conformance.target.target import Target
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 import torch.utils.dlpack
 
-from conformance.checking.invocation import one_line
 from conformance.doctor.facts import MODULE_FUNCTIONS
+from conformance.framework.calls import one_line
 
 Trial = Callable[[str], object]
 
@@ -329,8 +329,8 @@ def _dlpack(device: str) -> None:
 
 @_trial("fake_tensors")
 def _fake_tensors(device: str) -> None:
-    from conformance import torch_private
+    from conformance import torch_testing_internals
 
-    with torch_private.fake_tensor_mode():
+    with torch_testing_internals.fake_tensor_mode():
         result = torch.empty(2, device=device) + torch.empty(2, device=device)
     _expect(result.device.type == torch.device(device).type, f"a fake result is on {result.device}")

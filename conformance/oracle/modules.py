@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
+from conformance.framework import trees
 from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, cotangents_of
 from conformance.oracle.precision import PROBES, UP, step_of, surroundings
 from conformance.samples.cache import SubjectCache

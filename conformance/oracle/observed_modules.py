@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
+from conformance.framework import trees
 from conformance.samples.modules import Arguments, ModuleSample
 
 #: Name of what was observed (``output 0``, ``buffer running_mean``, ``gradient of weight``) with its value.

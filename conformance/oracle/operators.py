@@ -3,7 +3,7 @@
 For one sample three things are computed, once per process: the result of the same call on the CPU in the same
 dtype (``plain``: shapes, dtypes, strides, integer results), the result of the call with all floating
 arguments and the default dtype in float64 (``precise``), and how far ``precise`` moves when the inputs move
-by half a unit of the dtype (``spread``, see :mod:`conformance.checking.tolerances`).
+by half a unit of the dtype (``spread``, see :mod:`conformance.framework.tolerances`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.tolerances import Rule, rule
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.tolerances import Rule, rule
 from conformance.oracle import announcements, promises
 from conformance.oracle.precision import UP, surroundings
 from conformance.oracle.spread import call, coarsest, spread_of
@@ -129,7 +129,7 @@ def compute(
     if applied is None:
         applied = rule(subject.name, dtype)
     if seed is None:
-        seed = torch_private.seed_for("oracle", subject.name, dtype_name(dtype), str(sample.index))
+        seed = torch_testing_internals.seed_for("oracle", subject.name, dtype_name(dtype), str(sample.index))
     with surroundings(torch.get_default_dtype(), seed):
         try:
             host = to_host(sample)
@@ -158,7 +158,7 @@ def through_float64(subject: Subject, dtype: torch.dtype, sample: Sample) -> Exp
     """
     info = find(subject.kind, subject.name).info
     applied = rule(subject.name, dtype)
-    seed = torch_private.seed_for("oracle", subject.name, dtype_name(dtype), str(sample.index))
+    seed = torch_testing_internals.seed_for("oracle", subject.name, dtype_name(dtype), str(sample.index))
 
     def rounded(leaf: Any) -> Any:
         wide = isinstance(leaf, torch.Tensor) and leaf.dtype == torch.float64

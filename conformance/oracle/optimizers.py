@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.oracle.precision import PROBES, UP, step_of
 from conformance.samples.cache import SubjectCache
 from conformance.samples.operators import dtype_name
@@ -72,7 +72,7 @@ def _default(dtype: torch.dtype) -> Iterator[None]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
-        with torch_private.quiet():
+        with torch_testing_internals.quiet():
             yield
     finally:
         torch.set_default_dtype(before)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 
 #: Floating and complex dtypes with the ones in which the oracle computes.
 UP: dict[torch.dtype, torch.dtype] = {
@@ -38,7 +38,7 @@ def surroundings(default: torch.dtype, seed: int = 0) -> Iterator[None]:
         torch.set_num_threads(1)  # the order of sums depends on it
     torch.set_default_dtype(default)
     try:
-        with torch_private.torch_seeded(seed), torch_private.quiet():
+        with torch_testing_internals.torch_seeded(seed), torch_testing_internals.quiet():
             yield
     finally:
         torch.set_default_dtype(before)

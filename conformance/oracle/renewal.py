@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
+from conformance import torch_testing_internals
+from conformance.framework import trees
 from conformance.oracle.operators import Expected, compute
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, bits, dtype_name, wrap
@@ -30,8 +30,10 @@ SEEDS = ("renewal", "second renewal")
 def other_samples(name: str, dtype: torch.dtype, requires_grad: bool, seed_word: str) -> list[Sample]:
     """The samples of an operator in one dtype, made from another seed."""
     info = find("operator", name).info
-    seed = torch_private.seed_for(seed_word, name, dtype_name(dtype))
-    return wrap(torch_private.sample_inputs(info, dtype, requires_grad=requires_grad, seed=seed), name)
+    seed = torch_testing_internals.seed_for(seed_word, name, dtype_name(dtype))
+    return wrap(
+        torch_testing_internals.sample_inputs(info, dtype, requires_grad=requires_grad, seed=seed), name
+    )
 
 
 def renewed(

@@ -1,7 +1,7 @@
 """The spread of an operator's result: how far the oracle moves when its inputs move by half a unit.
 
-It is the condition term of the tolerances (:mod:`conformance.checking.tolerances`): a float64 tensor with the
-shape of the result, in units of a relative change of the inputs.
+It is the condition term of the tolerances (:mod:`conformance.framework.tolerances`): a float64 tensor with
+the shape of the result, in units of a relative change of the inputs.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
-from conformance.checking.tolerances import Rule, unit_of
+from conformance.framework import trees
+from conformance.framework.tolerances import Rule, unit_of
 from conformance.oracle.precision import PROBES, STEP_DOUBLE, UP
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample

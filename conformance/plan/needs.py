@@ -15,7 +15,7 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from conformance.checking.property import Property
+    from conformance.framework.property import Property
     from conformance.target.target import Target
 
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.compare import same_bits
-from conformance.checking.invocation import attempt
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.calls import attempt
+from conformance.framework.compare import same_bits
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId
 from conformance.oracle import promises
 from conformance.power import kinds, places
@@ -291,7 +291,8 @@ def _is_listed_nowhere(subject: Subject, dtype: str) -> bool:
         return False
     callers = {*subject.info.operators, *_operators_of_the_same_name(subject)}
     return all(
-        dtype_of(dtype) not in torch_private.listed_dtypes(find("operator", name).info) for name in callers
+        dtype_of(dtype) not in torch_testing_internals.listed_dtypes(find("operator", name).info)
+        for name in callers
     )
 
 

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterator
 
-from conformance.checking.property import REGISTRY, Property
+from conformance.framework.property import REGISTRY, Property
 
 _FOLDERS = {
     "operator": "operators",

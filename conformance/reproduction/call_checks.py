@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from conformance.checking.compare import metadata
+from conformance.framework.compare import metadata
 
 DEVICE: Any = None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
+from conformance.framework import trees
 from conformance.properties.operators import _gradients
 from conformance.reproduction import call_checks, script
 from conformance.reproduction.literal import Writer, numbers

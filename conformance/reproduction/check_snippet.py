@@ -70,7 +70,7 @@ class _CheckSnippet:
             f"({trial.id.case.property!r}, {trial.id.case.subject!r}), {trial.id.dtype!r})"
         )
         recorder = (
-            f"{require('conformance.checking.recorder', 'Recorder')}"
+            f"{require('conformance.framework.recorder', 'Recorder')}"
             f"({identity}, seed={trial.run_seed}, about_emptiness={trial.entry.about_emptiness})"
         )
         check = self._check()

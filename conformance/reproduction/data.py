@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import tolerances
+from conformance import torch_testing_internals
+from conformance.framework import tolerances
 from conformance.oracle import renewal
 from conformance.oracle.promises.table import promise_of
 from conformance.properties.modes import reasons
@@ -62,8 +62,8 @@ class Data:
             "ERROR_INPUTS": self._error_inputs,
             "MODULE_ERROR_INPUTS": self._module_error_inputs,
             "OPTIMIZER_ERROR_INPUTS": self._optimizer_error_inputs,
-            "BACKWARD_DTYPES": lambda: torch_private.backward_dtypes(self._pristine()),
-            "FORWARD_DTYPES": lambda: torch_private.forward_dtypes(self._pristine()),
+            "BACKWARD_DTYPES": lambda: torch_testing_internals.backward_dtypes(self._pristine()),
+            "FORWARD_DTYPES": lambda: torch_testing_internals.forward_dtypes(self._pristine()),
             "FIRST_SAMPLES": lambda: first_samples(self.name),
             "OTHERS": self._others,
         }
@@ -112,22 +112,29 @@ class Data:
         return list(inputs if self.only is None else inputs[self.only : self.only + 1] or inputs)
 
     def _error_inputs(self) -> list[Any]:
-        seed = torch_private.seed_for("errors", self.name)
+        seed = torch_testing_internals.seed_for("errors", self.name)
         device = self.trial.target.device
-        return self._chosen(torch_private.error_inputs(self.subject.info, device, seed=seed))
+        return self._chosen(torch_testing_internals.error_inputs(self.subject.info, device, seed=seed))
 
     def _module_error_inputs(self) -> dict[bool, list[Any]]:
         inputs, dtype = {}, dtype_of(self.trial.id.dtype)
         for training in (True, False):
-            seed = torch_private.seed_for("module errors", self.name, str(training))
+            seed = torch_testing_internals.seed_for("module errors", self.name, str(training))
             inputs[training] = self._chosen(
-                torch_private.module_error_inputs(self.subject.info, dtype, training=training, seed=seed)
+                torch_testing_internals.module_error_inputs(
+                    self.subject.info, dtype, training=training, seed=seed
+                )
             )
         return inputs
 
     def _optimizer_error_inputs(self) -> list[Any]:
-        seed, dtype = torch_private.seed_for("optimizer errors", self.name), dtype_of(self.trial.id.dtype)
-        return self._chosen(torch_private.optimizer_error_inputs(self.subject.info, dtype, seed=seed))
+        seed, dtype = (
+            torch_testing_internals.seed_for("optimizer errors", self.name),
+            dtype_of(self.trial.id.dtype),
+        )
+        return self._chosen(
+            torch_testing_internals.optimizer_error_inputs(self.subject.info, dtype, seed=seed)
+        )
 
     def _others(self) -> dict[Any, list[Any]]:
         """The samples of other seeds, if they have the form of the samples whose data they may replace."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
+from conformance.framework import trees
 from conformance.reproduction.modules import Unwritable
 from conformance.reproduction.source import Collector
 from conformance.samples.operators import bits

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
+from conformance.framework import trees
 from conformance.model.verdicts import Failure
 from conformance.oracle import promises
 from conformance.reproduction.trial import Key, Trial, signature

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from conformance.checking import compare, trees
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import EXACT
+from conformance.framework import compare, trees
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import EXACT
 from conformance.properties.operators import _common, _gradients
 from conformance.reproduction.trial import Trial, signature
 from conformance.samples import copies

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from conformance.checking.property import Property
+from conformance.framework.property import Property
 from conformance.model.verdicts import Failure, Kind, Result, ResultId, seed_of
 from conformance.oracle import modules as module_oracle
 from conformance.oracle import operators as oracle

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance import torch_private
-from conformance.checking import trees
+from conformance import torch_testing_internals
+from conformance.framework import trees
 from conformance.samples import built
 from conformance.samples.built import Maker
 from conformance.samples.cache import SubjectCache
@@ -78,7 +78,7 @@ def record(
     """Run an operator on a copy of a sample, and its backward pass; what raises was still recorded."""
     host = to_host(sample)
     try:
-        with torch_private.torch_seeded(0), torch_private.quiet(), recording:
+        with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), recording:
             if not backward:
                 with torch.no_grad():
                     host.call(operator.info.op)
@@ -262,9 +262,9 @@ def _in_rows(subject: Subject, dtype: str, ordered: list[Sample]) -> Iterator[Sa
 
 def _dtypes(operator: Subject, backward: bool) -> Any:
     return (
-        torch_private.backward_dtypes(operator.info)
+        torch_testing_internals.backward_dtypes(operator.info)
         if backward
-        else torch_private.forward_dtypes(operator.info)
+        else torch_testing_internals.forward_dtypes(operator.info)
     )
 
 

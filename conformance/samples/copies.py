@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
-from conformance.checking.invocation import one_line, report_error
-from conformance.checking.recorder import Recorder
+from conformance.framework import trees
+from conformance.framework.calls import one_line, report_error
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.samples.operators import Sample, bits
 from conformance.target.target import Target

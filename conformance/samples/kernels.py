@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance import torch_private
-from conformance.checking import trees
+from conformance import torch_testing_internals
+from conformance.framework import trees
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 
@@ -84,7 +84,7 @@ def kernels_in(work: Callable[[], Any]) -> Kernels | None:
     """Return the kernels that some work runs on the CPU; None if it raises."""
     watch = _Watch()
     try:
-        with torch_private.torch_seeded(0), torch_private.quiet(), watch:
+        with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), watch:
             work()
     except Exception:
         return None
@@ -97,7 +97,11 @@ def asks_host(work: Callable[[], Any]) -> frozenset[str]:
     By the profiler: some formulas avoid the host while a dispatch mode is active. Empty if the work fails.
     """
     try:
-        with torch_private.torch_seeded(0), torch_private.quiet(), torch_private.operators_run() as names:
+        with (
+            torch_testing_internals.torch_seeded(0),
+            torch_testing_internals.quiet(),
+            torch_testing_internals.operators_run() as names,
+        ):
             work()
     except Exception:
         return frozenset()

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.samples.cache import SubjectCache
 from conformance.samples.copies import Copier
 from conformance.samples.operators import dtype_name, evenly
@@ -43,7 +43,7 @@ class ModuleSample:
     def module(self) -> torch.nn.Module:
         """Return a private copy of the module on the CPU, in the dtype and mode of the sample."""
         if self._module is None:
-            with torch_private.torch_seeded(self.seed), torch_private.quiet():
+            with torch_testing_internals.torch_seeded(self.seed), torch_testing_internals.quiet():
                 self._module = self._build()
         return copy.deepcopy(self._module)
 
@@ -156,8 +156,10 @@ def module_samples(subject: Subject, dtype: torch.dtype) -> ModuleSamples:
 def _make(info: Any, name: str, dtype: torch.dtype) -> ModuleSamples:
     samples: list[ModuleSample] = []
     for training in (True, False) if info.train_and_eval_differ else (True,):
-        seed = torch_private.seed_for("module", name, dtype_name(dtype), "train" if training else "eval")
-        for item in torch_private.module_inputs(info, dtype, training=training, seed=seed):
+        seed = torch_testing_internals.seed_for(
+            "module", name, dtype_name(dtype), "train" if training else "eval"
+        )
+        for item in torch_testing_internals.module_inputs(info, dtype, training=training, seed=seed):
             if item.forward_input is None:
                 continue
             samples.append(
@@ -170,7 +172,9 @@ def _make(info: Any, name: str, dtype: torch.dtype) -> ModuleSamples:
                     ),
                     call=(tuple(item.forward_input.args), dict(item.forward_input.kwargs)),
                     dtype=dtype,
-                    seed=torch_private.seed_for("build", name, dtype_name(dtype), str(len(samples))),
+                    seed=torch_testing_internals.seed_for(
+                        "build", name, dtype_name(dtype), str(len(samples))
+                    ),
                     module_cls=info.module_cls,
                     random=training and bool(getattr(info, "random", False)),
                 )

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
+from conformance import torch_testing_internals
+from conformance.framework import trees
 from conformance.samples import extent, gaps
 from conformance.samples.cache import SubjectCache
 from conformance.samples.documented import documented
@@ -234,7 +234,7 @@ def wrap(inputs: Sequence[Any], operator: str = "") -> list[Sample]:
             item.input,
             tuple(item.args),
             dict(item.kwargs),
-            torch_private.output_process(item),
+            torch_testing_internals.output_process(item),
             bool(getattr(item, "broadcasts_input", False)),
             _STAYS.get(operator, frozenset()),
         )
@@ -266,10 +266,12 @@ def samples_of(subject: Subject, dtype: torch.dtype, requires_grad: bool = False
 
     With ``requires_grad`` the differentiable inputs require grad.
     """
-    seed = torch_private.seed_for("operator", subject.name, dtype_name(dtype))
+    seed = torch_testing_internals.seed_for("operator", subject.name, dtype_name(dtype))
 
     def make() -> Sequence[Any]:
-        made = torch_private.sample_inputs(_pristine(subject), dtype, requires_grad=requires_grad, seed=seed)
+        made = torch_testing_internals.sample_inputs(
+            _pristine(subject), dtype, requires_grad=requires_grad, seed=seed
+        )
         return documented(subject.name, made)
 
     return _cached(subject, ("samples", dtype_name(dtype), requires_grad), make)
@@ -281,10 +283,12 @@ def reference_samples_of(subject: Subject, dtype: torch.dtype) -> SampleSet:
     Those of more than :data:`REFERENCE_LARGEST` elements are left out: they have shapes for speed, not values
     of another kind.
     """
-    seed = torch_private.seed_for("reference", subject.name, dtype_name(dtype))
+    seed = torch_testing_internals.seed_for("reference", subject.name, dtype_name(dtype))
 
     def make() -> Sequence[Any]:
-        made = documented(subject.name, torch_private.reference_inputs(_pristine(subject), dtype, seed=seed))
+        made = documented(
+            subject.name, torch_testing_internals.reference_inputs(_pristine(subject), dtype, seed=seed)
+        )
         return [one for one in made if trees.numel((one.input, one.args, one.kwargs)) <= REFERENCE_LARGEST]
 
     return _cached(subject, ("reference", dtype_name(dtype)), make)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.samples.cache import SubjectCache
 from conformance.samples.copies import Copier
 from conformance.samples.operators import dtype_name
@@ -99,7 +99,7 @@ def optimizer_samples(subject: Subject, dtype: torch.dtype, *, capturable: bool)
 
 
 def _make(info: Any, name: str, dtype: torch.dtype, capturable: bool) -> list[OptimizerSample]:
-    seed = torch_private.seed_for("optimizer", name, dtype_name(dtype))
+    seed = torch_testing_internals.seed_for("optimizer", name, dtype_name(dtype))
     generator = torch.Generator().manual_seed(seed)
     wide = torch.complex64 if dtype.is_complex else torch.float32
 
@@ -127,7 +127,7 @@ def _make(info: Any, name: str, dtype: torch.dtype, capturable: bool) -> list[Op
             seed=seed,
             needs_closure=bool(info.step_requires_closure),
         )
-        for index, item in enumerate(torch_private.optimizer_inputs(info, capturable=capturable))
+        for index, item in enumerate(torch_testing_internals.optimizer_inputs(info, capturable=capturable))
     ]
 
 

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.distributed.collectives import COLLECTIVES
 from conformance.model.vocabulary import KINDS
 from conformance.subjects import areas, extra_modules, overloads
@@ -37,23 +37,25 @@ def operator_name(info: Any) -> str:
 def subjects(kind: str) -> Sequence[Subject]:
     """Return all subjects of a kind in the order of torch's database.
 
-    Entries that cannot run on the CPU are left out by :func:`conformance.torch_private.is_device_specific`:
+    :func:`conformance.torch_testing_internals.is_device_specific` omits entries that cannot run on the CPU:
     there is no oracle for them. Raises LookupError for an unknown kind.
     """
     if kind == "operator":
         entries = [
             Subject(kind, operator_name(info), info)
-            for info in torch_private.op_db()
-            if not torch_private.is_device_specific(info)
+            for info in torch_testing_internals.op_db()
+            if not torch_testing_internals.is_device_specific(info)
         ]
     elif kind == "module":
-        entries = [Subject(kind, info.name, info) for info in torch_private.module_db()]
+        entries = [Subject(kind, info.name, info) for info in torch_testing_internals.module_db()]
         entries += [
             Subject(kind, info.name, info)
             for info in extra_modules.entries([entry.name for entry in entries])
         ]
     elif kind == "optimizer":
-        entries = [Subject(kind, info.optim_cls.__name__, info) for info in torch_private.optim_db()]
+        entries = [
+            Subject(kind, info.optim_cls.__name__, info) for info in torch_testing_internals.optim_db()
+        ]
     elif kind == "device":
         entries = [Subject(kind, name, None) for name in DEVICE]
     elif kind == "collective":

@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from conformance.checking.property import Property
 from conformance.expectations import entries
 from conformance.expectations.entries import Expectation
 from conformance.expectations.index import Index
+from conformance.framework.property import Property
 from conformance.model.vocabulary import MODES
 from conformance.plan.levels import manifest as manifests
 from conformance.plan.levels.manifest import Manifest, Minor, Statement, Waiver

@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking.recorder import CHECKED_NOTHING
+from conformance import torch_testing_internals
+from conformance.framework.recorder import CHECKED_NOTHING
 from conformance.oracle import promises
 from conformance.samples.built import BUILT, samples
 from conformance.samples.calls import Recording, converted, record
@@ -61,9 +61,9 @@ def calls() -> Iterator[tuple[Subject, bool, dict[str, set[str]]]]:
             continue
         for backward in (False, True):
             able = (
-                torch_private.backward_dtypes(operator.info)
+                torch_testing_internals.backward_dtypes(operator.info)
                 if backward
-                else torch_private.forward_dtypes(operator.info)
+                else torch_testing_internals.forward_dtypes(operator.info)
             )
             if backward and not operator.info.supports_autograd:
                 continue
@@ -138,7 +138,7 @@ def _answered(name: str) -> Iterator[str]:
     for dtype in sorted(_DTYPES):
         for sample in samples(name, dtype):
             try:
-                with torch_private.torch_seeded(0), torch_private.quiet():
+                with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet():
                     sample.call(op)
             except Exception:
                 continue
@@ -161,7 +161,7 @@ def convert(rows: dict[str, Any]) -> int:
         row = rows[subject.name]
         if row["dtypes"] == ["bool"] or _ENDS.match(subject.name):
             continue
-        able = {dtype_name(dtype) for dtype in torch_private.forward_dtypes(found.info)}
+        able = {dtype_name(dtype) for dtype in torch_testing_internals.forward_dtypes(found.info)}
         missing = sorted(able.intersection(_DTYPES).difference(row["dtypes"]))
         added = [dtype for dtype in missing if any(map(_takes(subject), converted(subject, dtype)))]
         if added:
@@ -175,7 +175,7 @@ def convert(rows: dict[str, Any]) -> int:
 def _takes(subject: Subject) -> Callable[[Sample], bool]:
     def takes(sample: Sample) -> bool:
         try:
-            with torch_private.torch_seeded(0), torch_private.quiet():
+            with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet():
                 sample.call(subject.info.op)
         except Exception:
             return False

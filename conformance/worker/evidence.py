@@ -13,9 +13,9 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from conformance import torch_private
-from conformance.checking.property import Property
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework.property import Property
+from conformance.framework.recorder import Recorder
 from conformance.samples.kernels import base_name, kernels_of
 from conformance.target.target import Target
 
@@ -63,11 +63,11 @@ _SAMPLES = 8
 def observed(target: Target, entry: Property, subject: Any, recorder: Recorder) -> Iterator[None]:
     """Around one result: watch the mode at work, and mark the result vacuous if it was not."""
     if target.mode == "compile":
-        torch_private.reset_dynamo()
+        torch_testing_internals.reset_dynamo()
         try:
             yield
         finally:
-            torch_private.reset_dynamo()
+            torch_testing_internals.reset_dynamo()
         return
     before = target.executed() if target.mode == "lazy" and entry.runs else None
     yield
@@ -104,10 +104,11 @@ def observed(target: Target, entry: Property, subject: Any, recorder: Recorder) 
 
 def is_composite(name: str, device: str) -> bool:
     """Return True if no overload of an operator has a kernel of the device's own."""
-    key = torch_private.dispatch_key(device)
-    overloads = torch_private.overloads(name)
+    key = torch_testing_internals.dispatch_key(device)
+    overloads = torch_testing_internals.overloads(name)
     return bool(key and overloads) and not any(
-        torch_private.has_kernel(f"aten::{name}.{overload}".removesuffix("."), key) for overload in overloads
+        torch_testing_internals.has_kernel(f"aten::{name}.{overload}".removesuffix("."), key)
+        for overload in overloads
     )
 
 
@@ -182,7 +183,7 @@ def _of_operator(name: str, dtype: str) -> frozenset[str] | None:
 
 
 def _some_dtype(info: Any) -> str:
-    known = {str(dtype).removeprefix("torch.") for dtype in torch_private.forward_dtypes(info)}
+    known = {str(dtype).removeprefix("torch.") for dtype in torch_testing_internals.forward_dtypes(info)}
     for name in ("float32", "int64", "complex64", "bool"):
         if name in known:
             return name

@@ -10,11 +10,11 @@ import traceback
 from collections.abc import Iterator
 from typing import cast
 
-from conformance.checking import refusal
-from conformance.checking.invocation import is_answer, report_error
-from conformance.checking.property import Property
-from conformance.checking.recorder import MAX_MESSAGE, Enough, Recorder
 from conformance.device import probe, process_state
+from conformance.framework import refusals
+from conformance.framework.calls import is_clean_refusal, report_error
+from conformance.framework.property import Property
+from conformance.framework.recorder import MAX_MESSAGE, Recorder, StopAtFirstFailure
 from conformance.model.records import Row
 from conformance.model.verdicts import CaseId, Failure, Kind, Result, ResultId, Verdict, seed_of
 from conformance.plan import needs
@@ -168,7 +168,7 @@ class Executor:
                 process_state.seed(seed, self.target)
                 recorder.first_only = self.first_only
                 try:
-                    with contextlib.suppress(Enough):
+                    with contextlib.suppress(StopAtFirstFailure):
                         entry.check(self.target, subject, recorder)
                 finally:
                     recorder.first_only = False
@@ -179,7 +179,11 @@ class Executor:
                 raise
             trouble = _describe(error)
         except BaseException as error:
-            if isinstance(error, Exception) and not self.target.is_cpu and is_answer(self.target, error):
+            if (
+                isinstance(error, Exception)
+                and not self.target.is_cpu
+                and is_clean_refusal(self.target, error)
+            ):
                 report_error(self.target, recorder, error, what="what the property builds on")
             else:
                 trouble = _describe(error)
@@ -192,7 +196,7 @@ class Executor:
         changed = process_state.restore(self._state)
         if changed and trouble is None:
             trouble = f"property {entry.name!r} left {', '.join(changed)} changed; restore it in the property"
-        result = refusal.judged(self.target, recorder.result(), recorder.lacking)
+        result = refusals.judged(self.target, recorder.result(), recorder.lacking)
         if trouble is not None:
             harness_failure = Failure(Kind.HARNESS, trouble[:MAX_MESSAGE])
             kept = [failure for failure in result.failures if failure.kind is not Kind.VACUOUS]

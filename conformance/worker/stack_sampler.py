@@ -24,9 +24,9 @@ _PLACES = (
     ("samples/", "samples"),
     ("subjects/", "samples"),
     ("oracle/", "oracle"),
-    ("checking/compare.py", "compare"),
-    ("checking/tolerances/", "compare"),
-    ("checking/", ""),
+    ("framework/compare.py", "compare"),
+    ("framework/tolerances/", "compare"),
+    ("framework/", ""),
     ("behaviours/observation.py", "compare"),
     ("behaviours/", ""),
     ("target/", "device"),
@@ -39,7 +39,7 @@ _PLACES = (
 _FUNCTIONS = {
     ("samples/operators.py", "call"): "",
     ("samples/calls.py", "__torch_dispatch__"): "",
-    ("checking/invocation.py", "attempt_on"): "device",
+    ("framework/calls.py", "attempt_on"): "device",
     ("behaviours/behaviour.py", "on_cpu"): "oracle",
     ("behaviours/behaviour.py", "on_target"): "device",
 }

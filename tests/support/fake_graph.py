@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance.checking import trees
+from conformance.framework import trees
 from conformance.samples.kernels import is_view, needs_host
 
 

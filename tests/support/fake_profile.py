@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.model.profile import Operator, Profile, Row
 from tests.support import fake_device
 
@@ -42,7 +42,7 @@ class Api(fake_device.Api):
             work()
             self.synchronize()
             change = self.allocated() - before
-        events, begin = torch_private.collected_events(found)
+        events, begin = torch_testing_internals.collected_events(found)
         operators = [
             Operator(
                 event.correlation_id(),

@@ -19,9 +19,9 @@ from pathlib import Path
 import torch
 
 from conformance import suite
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
 from conformance.device import probe
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle import announcements
 from conformance.results import journal

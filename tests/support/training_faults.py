@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from conformance.checking.recorder import Recorder
 from conformance.device import process_state
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict, seed_of
 from conformance.properties import registry
 from conformance.properties.modules import _common as modules

@@ -13,7 +13,7 @@ import time
 
 import torch
 
-from conformance.checking.recorder import Recorder
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from tests.support import sham
 

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from conformance.checking.recorder import Recorder
 from conformance.distributed import team
 from conformance.distributed.answers import Answer, Ending, packed, unpacked
 from conformance.distributed.collectives import numbers
 from conformance.distributed.due import reduced
 from conformance.distributed.programs import agree
 from conformance.distributed.world import World
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind, ResultId, Verdict
 from conformance.target import file as target_file
 from tests.support import programs_for_worlds as programs

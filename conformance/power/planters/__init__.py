@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.power import interposer, kinds
 from conformance.power.planters import autocast, collectives, engine, front, generators, streams
 from conformance.power.planters.kernels import Kernels
@@ -29,7 +29,7 @@ def of(target: Target, build_folder: Path) -> list[Planter]:
     if target.elsewhere:
         return [collectives.Collectives()]
     extension = interposer.load(build_folder)
-    key = torch_private.dispatch_key(target.device)
+    key = torch_testing_internals.dispatch_key(target.device)
     found: list[Planter] = [
         Kernels(key, extension),
         autocast.Autocast(target.device, key, extension, target.autocast),

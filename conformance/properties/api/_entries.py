@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.lab import Lab, own_work
-from conformance.checking.trees import leaves, tensors, tree_map
+from conformance.framework.trees import leaves, tensors, tree_map
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +75,9 @@ class Call:
 
 def calls(lab: Lab, part: int, parts: int) -> Iterator[Call]:
     """Yield the call of each ``parts``-th entry, from number ``part`` on, in order of the names."""
-    entries = [op for op in torch_private.op_db() if not torch_private.is_device_specific(op)]
+    entries = [
+        op for op in torch_testing_internals.op_db() if not torch_testing_internals.is_device_specific(op)
+    ]
     entries.sort(key=lambda op: str(op.formatted_name))
 
     def moved(leaf: Any) -> Any:
@@ -86,10 +88,10 @@ def calls(lab: Lab, part: int, parts: int) -> Iterator[Call]:
         return leaf
 
     for info in entries[part::parts]:
-        if lab.dtype not in torch_private.forward_dtypes(info):
+        if lab.dtype not in torch_testing_internals.forward_dtypes(info):
             continue
-        seed = torch_private.seed_for(info.formatted_name, str(lab.dtype))
-        sample = torch_private.first_sample(info, lab.dtype, seed=seed)
+        seed = torch_testing_internals.seed_for(info.formatted_name, str(lab.dtype))
+        sample = torch_testing_internals.first_sample(info, lab.dtype, seed=seed)
         if sample is None:
             continue
         with own_work():

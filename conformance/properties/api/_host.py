@@ -9,7 +9,7 @@ import numpy
 import torch
 
 from conformance.behaviours.lab import Lab, own_work
-from conformance.checking.compare import on_host
+from conformance.framework.compare import on_host
 
 #: NumPy's arrays have several dtypes here, which its annotations cannot follow.
 Array = Any

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from conformance.checking.compare import compare_values
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import EXACT, Tolerance, unit_of
 from conformance.distributed import team
 from conformance.distributed.calls import Call, Shape, Tensors
 from conformance.distributed.collectives import LARGEST, Collective, find, numbers
 from conformance.distributed.programs import Rank, program
+from conformance.framework.compare import compare_values
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import EXACT, Tolerance, unit_of
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.subjects.databases import Subject

@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
 from conformance.distributed import team
 from conformance.distributed.calls import Call
 from conformance.distributed.collectives import Collective, find
 from conformance.distributed.programs import Rank, program
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.collective._common import any_dtype, compare_ranks, given_by, host
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target

@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
-from conformance.checking.compare import fact
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
 from conformance.device.capture import side_stream
 from conformance.distributed import team
 from conformance.distributed.calls import Call
 from conformance.distributed.collectives import Collective, find
 from conformance.distributed.programs import Rank, program
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.collective._common import any_dtype, compare_ranks, given_by, host
 from conformance.subjects.databases import Subject

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.checking.compare import compare_exact
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
 from conformance.distributed import team
 from conformance.distributed.collectives import Collective
+from conformance.framework.compare import compare_exact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.collective._common import collect, compare_ranks, given_by, shapes_of
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target

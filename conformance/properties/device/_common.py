@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from conformance.checking.compare import compare_exact
-from conformance.checking.invocation import Outcome, attempt_on, report_error
-from conformance.checking.recorder import Recorder
 from conformance.device.api import DeviceApi
+from conformance.framework.calls import CallOutcome, attempt_on, report_error
+from conformance.framework.compare import compare_exact
+from conformance.framework.recorder import Recorder
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.process_control.garbage_collector import collector_off
 from conformance.subjects.databases import Subject
@@ -44,7 +44,7 @@ def zeros(target: Target, size: int = SIZE) -> torch.Tensor:
     return tensor
 
 
-def do(target: Target, recorder: Recorder, what: str, work: Callable[[], Any]) -> Outcome:
+def do(target: Target, recorder: Recorder, what: str, work: Callable[[], Any]) -> CallOutcome:
     """Return the outcome of some work; an error is recorded."""
     outcome = attempt_on(target, work)
     if not outcome.ok:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
 from conformance.device import api as device_api
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.device._common import about, do, holds, slow, zeros
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from conformance.checking.compare import fact
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
 from conformance.device import api as device_api
 from conformance.device.api import DeviceApi
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.device._common import about, do, uncollected
 from conformance.subjects.databases import Subject

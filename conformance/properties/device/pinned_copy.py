@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from conformance.checking.compare import compare_exact
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
 from conformance.device import api as device_api
+from conformance.framework.compare import compare_exact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.device._common import SIZE, about, do
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target

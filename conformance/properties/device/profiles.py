@@ -13,12 +13,12 @@ from collections.abc import Callable
 
 import torch
 
-from conformance.checking.compare import fact
-from conformance.checking.invocation import attempt_on
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
 from conformance.device import api as device_api
 from conformance.device.api import DeviceApi
+from conformance.framework.calls import attempt_on
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.profile import Operator, Profile, Row
 from conformance.model.verdicts import Kind
 from conformance.properties.device._common import about, do, slow, uncollected, zeros

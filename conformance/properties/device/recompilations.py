@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking.compare import compare_exact, fact
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
 from conformance.device.compilation import compiled
+from conformance.framework.compare import compare_exact, fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.device._common import about, do
 from conformance.subjects.databases import Subject
@@ -51,7 +51,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         compare_exact(recorder, outcome.value, start * 2 + 1, what=what)
         message = f"after {what} there are {len(log.graphs)} graphs, expected {graphs}."
         fact(recorder, len(log.graphs) == graphs, Kind.STATE, message)
-    breaks = torch_private.graph_breaks()
+    breaks = torch_testing_internals.graph_breaks()
     fact(
         recorder, not breaks, Kind.STATE, f"the function was broken into several graphs: {', '.join(breaks)}"
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
 from conformance.device import api as device_api
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.device._common import SIZE, about, do, holds, slow, zeros
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target

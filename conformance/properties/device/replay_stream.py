@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
 from conformance.device import api as device_api
 from conformance.device.capture import captured
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.device._common import about, do, holds, slow, zeros
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from conformance.checking.compare import fact
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
 from conformance.device import api as device_api
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.device._common import about, do, holds, zeros
 from conformance.subjects.databases import Subject

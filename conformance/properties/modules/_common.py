@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from conformance.checking.compare import compare_metadata, compare_values, fact
-from conformance.checking.invocation import Outcome, attempt_on, one_line, report_error
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import Rule, Tolerance, rule
-from conformance.checking.trees import tree_map
+from conformance.framework.calls import CallOutcome, attempt_on, one_line, report_error
+from conformance.framework.compare import compare_metadata, compare_values, fact
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import Rule, Tolerance, rule
+from conformance.framework.trees import tree_map
 from conformance.model.verdicts import Kind
 from conformance.oracle.modules import ModuleExpected, expected
 from conformance.oracle.observed_modules import FORWARD, Observation, Procedure
@@ -98,13 +98,13 @@ def dtype_under_test(recorder: Recorder) -> torch.dtype:
     return dtype_of(recorder.id.dtype)
 
 
-def on_target(target: Target, call: Callable[[], Any]) -> Outcome:
+def on_target(target: Target, call: Callable[[], Any]) -> CallOutcome:
     """Return the outcome of work on the target. All work of a module property there goes through here."""
     return attempt_on(target, call)
 
 
 def succeeded(
-    target: Target, recorder: Recorder, outcome: Outcome, what: str, sample: int | None = None
+    target: Target, recorder: Recorder, outcome: CallOutcome, what: str, sample: int | None = None
 ) -> bool:
     """Return whether the work on the target succeeded; its error is recorded."""
     if outcome.error is None:
@@ -154,7 +154,7 @@ def on_device(target: Target, sample: ModuleSample) -> tuple[torch.nn.Module, Ar
     return sample.module().to(device), sample.arguments(device)
 
 
-def run_on(target: Target, sample: ModuleSample, procedure: Procedure, want: ModuleExpected) -> Outcome:
+def run_on(target: Target, sample: ModuleSample, procedure: Procedure, want: ModuleExpected) -> CallOutcome:
     """Return the observations of a procedure on the target."""
 
     def call() -> Observation:

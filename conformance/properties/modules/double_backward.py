@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
-from conformance.checking.trees import tensors
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
+from conformance.framework.trees import tensors
 from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, differentiable
 from conformance.properties.modules import _common as common
 from conformance.samples.modules import Arguments

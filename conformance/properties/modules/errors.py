@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import claims
-from conformance.checking.compare import fact
-from conformance.checking.invocation import attempt, one_line
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework import undeclared_dtypes
+from conformance.framework.calls import attempt, one_line
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.modules import _common as common
 from conformance.samples.copies import Copier
@@ -41,8 +41,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     dtype = common.dtype_under_test(recorder)
     for training in (True, False) if subject.info.train_and_eval_differ else (True,):
-        seed = torch_private.seed_for("module errors", subject.name, str(training))
-        items = torch_private.module_error_inputs(subject.info, dtype, training=training, seed=seed)
+        seed = torch_testing_internals.seed_for("module errors", subject.name, str(training))
+        items = torch_testing_internals.module_error_inputs(subject.info, dtype, training=training, seed=seed)
         recorder.samples(len(items), len(items))
         for index, item in enumerate(items):
             _check_one(target, recorder, subject, item, index, training)
@@ -64,8 +64,10 @@ def _check_one(
 
     given = arguments.forward_input
     words = () if given is None else (given.args, given.kwargs)
-    with torch_private.torch_seeded(index):
-        missing = claims.needed(target, lambda: call(torch.device("cpu")), words)
+    with torch_testing_internals.torch_seeded(index):
+        missing = undeclared_dtypes.undeclared_dtypes_of_call(
+            target, lambda: call(torch.device("cpu")), words
+        )
     if missing:
         recorder.left_out(missing)
         return

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.oracle.observed_modules import FORWARD
 from conformance.properties.modules import _common as common
 from conformance.subjects.databases import Subject

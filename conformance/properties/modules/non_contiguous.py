@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.checking.invocation import attempt
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
-from conformance.checking.trees import leaves
+from conformance.framework.calls import attempt
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
+from conformance.framework.trees import leaves
 from conformance.oracle.modules import ModuleExpected
 from conformance.oracle.observed_modules import (
     BACKWARD,

@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from conformance.checking.compare import compare_exact, compare_metadata, compare_values, fact, on_host
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import rule
-from conformance.checking.trees import tensors
 from conformance.device import process_state
+from conformance.framework.compare import compare_exact, compare_metadata, compare_values, fact, on_host
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import rule
+from conformance.framework.trees import tensors
 from conformance.model.verdicts import Kind
 from conformance.properties.modules import _common as common
 from conformance.samples.modules import ModuleSample, module_samples

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from conformance.checking.compare import compare_metadata, fact
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.compare import compare_metadata, fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.observed_modules import FORWARD
 from conformance.properties.modules import _common as common

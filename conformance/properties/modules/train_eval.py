@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from conformance.checking.compare import compare_exact, fact
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
-from conformance.checking.trees import leaves, tensors
+from conformance.framework.compare import compare_exact, fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
+from conformance.framework.trees import leaves, tensors
 from conformance.model.verdicts import Kind
 from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, observe
 from conformance.properties.modules import _common as common

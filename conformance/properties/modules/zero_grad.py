@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.checking.compare import compare_exact, fact
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.compare import compare_exact, fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, backward, gradients
 from conformance.properties.modules import _common as common

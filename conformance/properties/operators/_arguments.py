@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable
 
 import torch
 
-from conformance.checking.compare import fact
-from conformance.checking.invocation import attempt, one_line
-from conformance.checking.recorder import Recorder
+from conformance.framework.calls import attempt, one_line
+from conformance.framework.compare import fact
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.samples.operators import Sample, bits
 

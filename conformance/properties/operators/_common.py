@@ -11,18 +11,12 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import claims, trees
-from conformance.checking.compare import (
-    compare_metadata,
-    compare_values,
-    on_host,
-    same_bits,
-    same_nesting,
-)
-from conformance.checking.invocation import Outcome, attempt, attempt_on, one_line, report_error
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import EXACT, Rule, Tolerance, rule
+from conformance import torch_testing_internals
+from conformance.framework import trees, undeclared_dtypes
+from conformance.framework.calls import CallOutcome, attempt, attempt_on, one_line, report_error
+from conformance.framework.compare import compare_metadata, compare_values, on_host, same_bits, same_nesting
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import EXACT, Rule, Tolerance, rule
 from conformance.model.verdicts import Kind
 from conformance.oracle import promises
 from conformance.oracle.operators import Expected, expected
@@ -46,12 +40,14 @@ def declared(target: Target, subject: Subject) -> frozenset[str]:
     listed = target.dtype_overrides.get(subject.name)
     if listed is not None:
         return listed
-    return frozenset(dtype_name(d) for d in torch_private.forward_dtypes(subject.info)) & target.dtypes
+    return (
+        frozenset(dtype_name(d) for d in torch_testing_internals.forward_dtypes(subject.info)) & target.dtypes
+    )
 
 
 def dtypes_of(target: Target, subject: Subject, among: Sequence[str] | None = None) -> list[str]:
     """Return the declared dtypes for which the CPU has an oracle, in order of ``among`` or of their names."""
-    able = {dtype_name(d) for d in torch_private.forward_dtypes(subject.info)}
+    able = {dtype_name(d) for d in torch_testing_internals.forward_dtypes(subject.info)}
     names = declared(target, subject) & able
     return [name for name in among if name in names] if among is not None else sorted(names)
 
@@ -81,7 +77,7 @@ def differentiable(target: Target, subject: Subject, among: Sequence[str]) -> li
     info = subject.info
     if not info.supports_autograd or not has_fixed_derivative(subject):
         return []
-    able = {dtype_name(d) for d in torch_private.backward_dtypes(info)}
+    able = {dtype_name(d) for d in torch_testing_internals.backward_dtypes(info)}
     return [name for name in dtypes_of(target, subject, among) if name in able]
 
 
@@ -90,7 +86,7 @@ def dtype_under_test(recorder: Recorder) -> torch.dtype:
     return dtype_of(recorder.id.dtype)
 
 
-def run(target: Target, op: Callable[..., Any], sample: Sample, *, grad: bool = False) -> Outcome:
+def run(target: Target, op: Callable[..., Any], sample: Sample, *, grad: bool = False) -> CallOutcome:
     """Run ``op`` on a sample that is on the device, warnings silenced, without a graph unless ``grad``."""
 
     def call() -> Any:
@@ -112,19 +108,26 @@ def claimed(
     If there is ``derive(info, sample)``, it counts as well. If a dtype is missing, the recorder notes what is
     left out. Both run on the CPU for their dtypes.
     """
-    if claims.declares_all(target):
+    if undeclared_dtypes.declares_all(target):
         return True
     info = find("operator", recorder.id.case.subject).info
 
     def call() -> Any:
-        with torch_private.torch_seeded(sample.index), torch_private.quiet(), torch.no_grad():
+        with (
+            torch_testing_internals.torch_seeded(sample.index),
+            torch_testing_internals.quiet(),
+            torch.no_grad(),
+        ):
             return to_host(sample).call(info.op)
 
-    own = claims.own(target, recorder.id)
-    missing = claims.needed(target, call, sample.arguments) - own
+    own = undeclared_dtypes.declared_for(target, recorder.id)
+    missing = undeclared_dtypes.undeclared_dtypes_of_call(target, call, sample.arguments) - own
     if derive is not None and not missing:
-        with torch_private.torch_seeded(sample.index), torch_private.quiet():
-            missing = claims.needed(target, lambda: derive(info, to_host(sample))) - own
+        with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.quiet():
+            missing = (
+                undeclared_dtypes.undeclared_dtypes_of_call(target, lambda: derive(info, to_host(sample)))
+                - own
+            )
     if missing:
         recorder.left_out(missing)
     return not missing
@@ -355,7 +358,7 @@ def copy_in(target: Target, recorder: Recorder, sample: Sample, *, check: bool =
 
 
 def failed_call(
-    target: Target, recorder: Recorder, sample: Sample, outcome: Outcome, what: str = "the operator"
+    target: Target, recorder: Recorder, sample: Sample, outcome: CallOutcome, what: str = "the operator"
 ) -> None:
     """Record the error of a call for which the CPU has a result; one of torch's own kernels is a note."""
     assert outcome.error is not None

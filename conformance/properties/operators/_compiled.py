@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking.invocation import Outcome, attempt, one_line
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
 from conformance.device.compilation import compiled
+from conformance.framework.calls import CallOutcome, attempt, one_line
+from conformance.framework.recorder import Recorder
 from conformance.oracle.operators import Expected
 from conformance.properties import modes
 from conformance.properties.operators._common import (
@@ -78,7 +78,7 @@ class Compiler:
         self.fused = fused
         self.captured = 0
         #: The outcome of the call before, if there was one.
-        self.first: Outcome | None = None
+        self.first: CallOutcome | None = None
         self.reasons: list[str] = []
 
     def call(
@@ -90,7 +90,7 @@ class Compiler:
         *,
         reference: Callable[..., Any] | None = None,
         what: str = "the compiled operator",
-    ) -> Outcome | None:
+    ) -> CallOutcome | None:
         """Return the outcome of ``work`` with ``function`` compiled, or None if there is nothing to compare.
 
         If it raises, ``on_cpu`` shows whose fault it is: it does the same with ``reference`` (default:
@@ -98,7 +98,7 @@ class Compiler:
         """
         call, log = compiled(self.target, function, fused=self.fused)
         outcome = attempt(lambda: work(call))
-        if isinstance(outcome.value, Outcome):
+        if isinstance(outcome.value, CallOutcome):
             outcome = outcome.value
         if outcome.ok:
             self.captured += log.seen
@@ -126,7 +126,7 @@ class Compiler:
         *,
         again: Sample | None = None,
         **words: Any,
-    ) -> Outcome | None:
+    ) -> CallOutcome | None:
         """Call ``function``, compiled and without gradients, on the device's copy of a sample.
 
         With ``again``, a copy of its own, the compiled operator is called on that first: what a backend does
@@ -134,7 +134,7 @@ class Compiler:
         """
 
         def on_cpu(call: Callable[..., Any]) -> Any:
-            with torch_private.torch_seeded(0), torch_private.quiet(), torch.no_grad():
+            with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
                 return to_host(sample).call(call)
 
         def work(call: Callable[..., Any]) -> Any:

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.invocation import attempt
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.calls import attempt
+from conformance.framework.recorder import Recorder
 from conformance.oracle.operators import Expected
 from conformance.properties.operators._arguments import check_kept
 from conformance.properties.operators._common import compare_result, copy_in, failed_call, pristine, run
@@ -92,7 +92,7 @@ def cpu_accepts(op: Callable[..., Any], sample: Sample) -> bool:
     """Return whether the CPU has a result for a sample."""
 
     def call() -> Any:
-        with torch_private.torch_seeded(0), torch_private.quiet(), torch.no_grad():
+        with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
             return to_host(sample).call(op)
 
     return attempt(call).ok

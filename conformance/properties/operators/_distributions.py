@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from conformance.checking.compare import fact
-from conformance.checking.recorder import Recorder
+from conformance.framework.compare import fact
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.subjects.databases import Subject
 

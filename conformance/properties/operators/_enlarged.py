@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.invocation import attempt
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.calls import attempt
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.databases import Subject, find
@@ -143,7 +143,7 @@ def _largest_result(subject: Subject, sample: Sample | None) -> int | None:
     if sample is None:
         return None
     info = find(subject.kind, subject.name).info
-    with torch_private.torch_seeded(0), torch_private.quiet(), torch.no_grad():
+    with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
         outcome = attempt(lambda: sample.call(info.op))
     if not outcome.ok:
         return None

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import claims, trees
-from conformance.checking.invocation import Outcome, attempt, is_refusal, report_error
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework import trees, undeclared_dtypes
+from conformance.framework.calls import CallOutcome, attempt, is_refusal, report_error
+from conformance.framework.recorder import Recorder
 from conformance.properties.operators._common import pristine, run
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, wrap
@@ -22,7 +22,9 @@ from conformance.target.target import Target
 @functools.cache
 def count(name: str) -> int:
     """Return the number of error inputs that an operator has on the CPU."""
-    outcome = attempt(lambda: torch_private.error_inputs(find("operator", name).info, "cpu", seed=0))
+    outcome = attempt(
+        lambda: torch_testing_internals.error_inputs(find("operator", name).info, "cpu", seed=0)
+    )
     return sum(_says_something(item) for item in outcome.value) if outcome.ok else 0
 
 
@@ -36,13 +38,17 @@ def _says_something(item: Any) -> bool:
     return named and any(isinstance(leaf, (torch.Tensor, torch.Size)) for leaf in trees.leaves(arguments))
 
 
-def outcomes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[tuple[int, str, Any, Outcome]]:
+def outcomes(
+    target: Target, subject: Subject, recorder: Recorder
+) -> Iterator[tuple[int, str, Any, CallOutcome]]:
     """Yield (index, arguments in words, torch's ErrorInput, outcome on the device) of every error input."""
-    seed = torch_private.seed_for("errors", subject.name)
-    inputs = attempt(lambda: torch_private.error_inputs(subject.info, target.device, seed=seed))
+    seed = torch_testing_internals.seed_for("errors", subject.name)
+    inputs = attempt(lambda: torch_testing_internals.error_inputs(subject.info, target.device, seed=seed))
     if not inputs.ok:
         assert inputs.error is not None
-        missing = _unclaimed_inputs(target, subject, seed) - claims.own(target, recorder.id)
+        missing = _unclaimed_inputs(target, subject, seed) - undeclared_dtypes.declared_for(
+            target, recorder.id
+        )
         if missing and is_refusal(inputs.error):
             recorder.left_out(missing)
             return
@@ -54,7 +60,9 @@ def outcomes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[t
             continue
         sample = wrap([item.sample_input])[0].replace(index=index)
         call = functools.partial(_on_the_host, subject, sample)
-        if missing := claims.needed(target, call, sample.arguments) - claims.own(target, recorder.id):
+        if missing := undeclared_dtypes.undeclared_dtypes_of_call(
+            target, call, sample.arguments
+        ) - undeclared_dtypes.declared_for(target, recorder.id):
             recorder.left_out(missing)
             continue
         recorder.samples(1, 0)
@@ -63,11 +71,13 @@ def outcomes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[t
 
 def _unclaimed_inputs(target: Target, subject: Subject, seed: int) -> frozenset[str]:
     """Return the dtypes that the target does not declare among those of the wrong arguments on the CPU."""
-    made = attempt(lambda: torch_private.error_inputs(find("operator", subject.name).info, "cpu", seed=seed))
+    made = attempt(
+        lambda: torch_testing_internals.error_inputs(find("operator", subject.name).info, "cpu", seed=seed)
+    )
     wrong = [wrap([item.sample_input])[0].arguments for item in made.value] if made.ok else []
-    return claims.unclaimed(target, wrong)
+    return undeclared_dtypes.unclaimed(target, wrong)
 
 
 def _on_the_host(subject: Subject, sample: Sample) -> Any:
-    with torch_private.torch_seeded(sample.index), torch_private.quiet():
+    with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.quiet():
         return to_host(sample).call(pristine(subject).op)

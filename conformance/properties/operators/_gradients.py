@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.compare import compare_values
-from conformance.checking.invocation import Outcome, attempt, attempt_on, one_line
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import rule, unit_of
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.calls import CallOutcome, attempt, attempt_on, one_line
+from conformance.framework.compare import compare_values
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import rule, unit_of
 from conformance.oracle import promises
 from conformance.oracle.operators import written_places
 from conformance.oracle.spread import coarsest
@@ -74,7 +74,7 @@ def noise(like: torch.Tensor, seed: int) -> torch.Tensor:
 
 def outputs_of(info: Any, op: Operator, sample: Sample) -> list[torch.Tensor]:
     """Return the differentiable outputs, made fit for differentiation as torch's database asks."""
-    wrapper = torch_private.gradcheck_wrapper(info)
+    wrapper = torch_testing_internals.gradcheck_wrapper(info)
     result = wrapper(op, sample.input, *sample.args, **sample.kwargs)
     if sample.process is not None:
         result = sample.process(result)
@@ -180,7 +180,12 @@ def cases(
 
 
 def on_target(
-    target: Target, recorder: Recorder, sample: Sample, call: Callable[[], Any], reference: Outcome, what: str
+    target: Target,
+    recorder: Recorder,
+    sample: Sample,
+    call: Callable[[], Any],
+    reference: CallOutcome,
+    what: str,
 ) -> Any:
     """Return the value of ``call`` on the device, or None if it raised.
 
@@ -196,11 +201,11 @@ def on_target(
     return None
 
 
-def on_cpu(recorder: Recorder, sample: Sample, call: Callable[[], Any]) -> Outcome:
+def on_cpu(recorder: Recorder, sample: Sample, call: Callable[[], Any]) -> CallOutcome:
     """Return the CPU's outcome with the generator seeded; its error is noted, since nothing can be compared
     then.
     """
-    with torch_private.torch_seeded(sample.index), torch_private.quiet():
+    with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.quiet():
         outcome = attempt(call)
     if not outcome.ok:
         assert outcome.error is not None
@@ -297,7 +302,11 @@ def directional(info: Any, sample: Sample, derivative: Derivative) -> tuple[floa
         with torch.no_grad():
             for tensor, direction in zip(inputs_of(moved), directions, strict=False):
                 tensor.add_(direction, alpha=sign * step)
-        with torch_private.torch_seeded(sample.index), torch.enable_grad(), torch_private.quiet():
+        with (
+            torch_testing_internals.torch_seeded(sample.index),
+            torch.enable_grad(),
+            torch_testing_internals.quiet(),
+        ):
             outputs = outputs_of(info, info.op, moved)
         total = 0.0
         for output, cotangent in zip(outputs, derivative.cotangents, strict=False):
@@ -312,7 +321,7 @@ def directional(info: Any, sample: Sample, derivative: Derivative) -> tuple[floa
     return (totals[0] - totals[1]) / (2 * step), analytic, 8 * size / step
 
 
-def reference(subject: Subject, recorder: Recorder, sample: Sample) -> Outcome:
+def reference(subject: Subject, recorder: Recorder, sample: Sample) -> CallOutcome:
     """Return the outcome of first derivatives on the CPU in the same dtype."""
     info = pristine(subject)
     host = to_host(sample)

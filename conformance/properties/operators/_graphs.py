@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from conformance.checking import refusal, trees
-from conformance.checking.compare import fact
-from conformance.checking.invocation import attempt, one_line
-from conformance.checking.recorder import Recorder
 from conformance.device.capture import Captured, captured
+from conformance.framework import refusals, trees
+from conformance.framework.calls import attempt, one_line
+from conformance.framework.compare import fact
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.operators import Expected
 from conformance.oracle.renewal import copy_into, renewed_with_oracle
@@ -119,7 +119,7 @@ class Replays:
         assert outcome.error is not None
         info = pristine(self.subject)
         host = asks_host(quietly(lambda: reference(info, to_host(given or sample)), grad=grad))
-        if host and refusal.clean(outcome.error):
+        if host and refusals.clean(outcome.error):
             # Kernels of the CPU that ask the host inside may do so on a device: that is an answer, too.
             self.refused = True
             self.recorder.note(
@@ -214,7 +214,7 @@ def _overwrite(tensor: torch.Tensor) -> None:
 
 def clean_refusal(target: Target, recorder: Recorder, sample: Sample, error: Exception) -> bool:
     """Count whether an error at capture is an answer: of the right type, with words in it."""
-    good = refusal.clean(error) and bool(str(error).strip())
+    good = refusals.clean(error) and bool(str(error).strip())
     message = (
         f"capture is refused by {one_line(error)}, which is not a clean error (RuntimeError with a reason)."
     )

@@ -5,7 +5,7 @@ The CPU has kernels of its own for these operators, so that its results do not s
 
 from __future__ import annotations
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.properties.operators._dispatch import composite_key
 from conformance.target.target import Target
 
@@ -24,5 +24,5 @@ def page_of(target: Target, operator: str, error: Exception) -> str:
     if operator not in _FAULTS or not isinstance(error, RuntimeError):
         return ""
     overload, words, page = _FAULTS[operator]
-    own = composite_key(overload, torch_private.dispatch_key(target.device)) is None
+    own = composite_key(overload, torch_testing_internals.dispatch_key(target.device)) is None
     return "" if own or words not in str(error) else page

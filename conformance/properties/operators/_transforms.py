@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.compare import compare_metadata, compare_values, on_host, same_nesting
-from conformance.checking.invocation import Outcome, attempt, attempt_on, one_line
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import Tolerance, rule, unit_of
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.calls import CallOutcome, attempt, attempt_on, one_line
+from conformance.framework.compare import compare_metadata, compare_values, on_host, same_nesting
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import Tolerance, rule, unit_of
 from conformance.oracle import promises
 from conformance.oracle.spread import coarsest
 from conformance.properties.operators._common import (
@@ -139,7 +139,7 @@ def cases(
     samples = samples_of(subject, dtype, requires_grad=gradients)
     recorder.samples(0, samples.available)
     info = pristine(subject)
-    wrapper = torch_private.gradcheck_wrapper(info) if gradients else None
+    wrapper = torch_testing_internals.gradcheck_wrapper(info) if gradients else None
     for sample in samples.chosen(extent.limit(LIMIT)):
         if promises.free_of_values(subject.name, sample):
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
@@ -160,9 +160,9 @@ def cases(
         yield sample, plain, pure(subject.info.op, copy, wrapper, among)
 
 
-def host(call: Callable[[], Any]) -> Outcome:
+def host(call: Callable[[], Any]) -> CallOutcome:
     """Return the outcome of a call on the CPU, warnings silenced."""
-    with torch_private.quiet():
+    with torch_testing_internals.quiet():
         return attempt(call)
 
 
@@ -192,7 +192,7 @@ def compare(
             f"{what} of sample {sample.index} has no reference on the CPU: {one_line(expected.error)}"
         )
         return
-    with torch_private.quiet():
+    with torch_testing_internals.quiet():
         outcome = attempt_on(target, call)
     if not outcome.ok:
         if host(same).ok:

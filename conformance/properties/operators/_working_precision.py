@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking.invocation import attempt
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import rule, unit_of
+from conformance import torch_testing_internals
+from conformance.framework.calls import attempt
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import rule, unit_of
 from conformance.oracle.precision import UP
 from conformance.properties.operators import _conditioning, _gradients
 from conformance.properties.operators._common import dtype_under_test, pristine
@@ -59,7 +59,7 @@ def _precise(subject: Subject, sample: Sample, step: float, seed: int) -> Any:
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with torch_private.torch_seeded(sample.index), torch_private.quiet():
+        with torch_testing_internals.torch_seeded(sample.index), torch_testing_internals.quiet():
             outcome = attempt(lambda: _gradients.differentiate(info, info.op, copy))
     finally:
         torch.set_default_dtype(before)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _gradients, _working_precision
 from conformance.properties.operators._common import differentiable
 from conformance.subjects.databases import Subject

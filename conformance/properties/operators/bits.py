@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.operators._common import cases, dtypes_of, pristine
 from conformance.properties.operators._derived import ABOUT_MEMORY, check_derived, transformed
 from conformance.properties.operators.variants import forms

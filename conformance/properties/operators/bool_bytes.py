@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
-from conformance.checking.invocation import attempt_on
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework import trees
+from conformance.framework.calls import attempt_on
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.operators._common import (
     cases,
     compare_result,

@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.compare import fact
-from conformance.checking.invocation import attempt, one_line
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.calls import attempt, one_line
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle import promises
 from conformance.oracle.operators import Expected, compute
@@ -156,7 +156,7 @@ def _fails_on_cpu(reference: Callable[..., Any], sizes: list[Sample]) -> str | N
 
     call, _ = compiled(None, reference, dynamic=True)
     for sample in sizes:
-        with torch_private.torch_seeded(0), torch_private.quiet(), torch.no_grad():
+        with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
             outcome = attempt(functools.partial(to_host(sample).call, call))
         if not outcome.ok:
             assert outcome.error is not None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conformance.checking.compare import fact
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compiled, compile_gradient
 from conformance.properties.operators._common import compare_result, copy_in, differentiable, first_dtypes

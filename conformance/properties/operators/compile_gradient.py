@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from conformance import torch_private
-from conformance.checking.compare import same_nesting
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework.compare import same_nesting
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties import modes
 from conformance.properties.operators import _compiled, _gradients, _working_precision
 from conformance.properties.operators._common import copy_in, differentiable
@@ -72,7 +72,7 @@ def gradients(
             return derivative
 
         def on_cpu(call: Callable[..., Any], sample: Sample = sample) -> Any:
-            with torch_private.torch_seeded(0), torch_private.quiet():
+            with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet():
                 return _gradients.differentiate(subject.info, call, to_host(sample))
 
         outcome = compiler.call(

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.checking.compare import fact
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.operators import Expected
 from conformance.properties import modes

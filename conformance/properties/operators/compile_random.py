@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.compare import fact, on_host
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.compare import fact, on_host
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compiled
 from conformance.properties.operators._common import dtype_under_test, first_dtypes
@@ -71,7 +71,7 @@ def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
     def thrice(call: Callable[..., Any], device: torch.device) -> list[torch.Tensor]:
         values = []
-        with torch_private.quiet(), torch.no_grad():
+        with torch_testing_internals.quiet(), torch.no_grad():
             for seed in (11, None, 11):
                 if seed is not None:
                     torch.manual_seed(seed)

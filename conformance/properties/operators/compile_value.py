@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _compiled
 from conformance.properties.operators._common import compare_result, copy_in, dtypes_of
 from conformance.subjects.databases import Subject, find

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
-from conformance.checking.compare import compare_exact, compare_metadata, fact, on_host
-from conformance.checking.invocation import attempt
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework import trees
+from conformance.framework.calls import attempt
+from conformance.framework.compare import compare_exact, compare_metadata, fact, on_host
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compiled
 from conformance.properties.operators._common import compare_result, copy_in, first_dtypes

@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.compare import compare_values, fact
-from conformance.checking.invocation import attempt, one_line, report_error
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import rule
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.calls import attempt, one_line, report_error
+from conformance.framework.compare import compare_values, fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import rule
 from conformance.model.verdicts import Kind
 from conformance.oracle import promises
 from conformance.oracle.operators import Expected
@@ -31,7 +31,7 @@ _OUTSIDE = frozenset({"item", "resize_", "resize_as_"})
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if (
-        torch_private.composite_checks() is None
+        torch_testing_internals.composite_checks() is None
         or subject.name in _OUTSIDE
         or subject.name.startswith("sparse.")
     ):
@@ -52,7 +52,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    checks = torch_private.composite_checks()
+    checks = torch_testing_internals.composite_checks()
     assert checks is not None
     for sample, want in cases(target, subject, recorder, LIMIT):
         free = promises.free_of_values(subject.name, sample)

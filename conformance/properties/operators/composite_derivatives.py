@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.compare import fact
-from conformance.checking.invocation import attempt, one_line, report_error
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.calls import attempt, one_line, report_error
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
 from conformance.properties.operators._common import differentiable, pristine
@@ -30,7 +30,7 @@ MOST_TENSORS = 3
 
 def applies_backward(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if torch_private.composite_checks() is None:
+    if torch_testing_internals.composite_checks() is None:
         return []
     return differentiable(target, subject, ("float32", "complex64"))[:1]
 
@@ -95,26 +95,26 @@ def _quiet(
     sample: Sample,
     equal: Callable[..., None],
 ) -> None:
-    with warnings.catch_warnings(), torch_private.torch_seeded(sample.index), torch.enable_grad():
+    with warnings.catch_warnings(), torch_testing_internals.torch_seeded(sample.index), torch.enable_grad():
         warnings.simplefilter("ignore")
         run(info, sample, equal)
 
 
 def _backward(info: Any, sample: Sample, equal: Callable[..., None]) -> None:
-    checks: Any = torch_private.composite_checks()
+    checks: Any = torch_testing_internals.composite_checks()
     checks.check_backward_formula(
         info.op,
         (sample.input, *sample.args),
         sample.kwargs,
         sample.process,
-        torch_private.gradcheck_wrapper(info),
+        torch_testing_internals.gradcheck_wrapper(info),
         equal,
     )
 
 
 def _forward(info: Any, sample: Sample, equal: Callable[..., None]) -> None:
-    checks: Any = torch_private.composite_checks()
-    wrapper = torch_private.gradcheck_wrapper(info)
+    checks: Any = torch_testing_internals.composite_checks()
+    wrapper = torch_testing_internals.gradcheck_wrapper(info)
     checks.check_forward_ad_formula(info.op, (sample.input, *sample.args), sample.kwargs, wrapper, equal)
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance import torch_private
-from conformance.checking.compare import fact
-from conformance.checking.invocation import attempt, one_line
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
-from conformance.checking.refusal import clean
+from conformance import torch_testing_internals
+from conformance.framework.calls import attempt, one_line
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
+from conformance.framework.refusals import clean
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.oracle.operators import through_float64
@@ -35,14 +35,14 @@ def first_samples(name: str) -> dict[torch.dtype, tuple[Sample, bool]]:
     info = find("operator", name).info
     samples: dict[torch.dtype, tuple[Sample, bool]] = {}
     for dtype in ALL:
-        seed = torch_private.seed_for("dtypes", name, dtype_name(dtype))
-        outcome = attempt(functools.partial(torch_private.first_sample, info, dtype, seed=seed))
+        seed = torch_testing_internals.seed_for("dtypes", name, dtype_name(dtype))
+        outcome = attempt(functools.partial(torch_testing_internals.first_sample, info, dtype, seed=seed))
         if not outcome.ok or outcome.value is None:
             continue
         sample = wrap([outcome.value], name)[0]
 
         def call(sample: Sample = sample, seed: int = seed) -> object:
-            with torch_private.torch_seeded(seed), torch_private.quiet(), torch.no_grad():
+            with torch_testing_internals.torch_seeded(seed), torch_testing_internals.quiet(), torch.no_grad():
                 return to_host(sample).call(info.op)
 
         samples[dtype] = (sample, attempt(call).ok)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conformance.checking.compare import fact
-from conformance.checking.invocation import one_line
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.calls import one_line
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.properties.operators import _errors

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from conformance import torch_private
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.oracle.operators import compute
 from conformance.properties.operators._common import (
     claimed,
@@ -32,7 +32,10 @@ _DISTANCES = (1e-5, 1e-3, 0.1, 1.0, 2.0, 10.0, 20.0, 50.0, 100.0)
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     info = subject.info
-    if not (torch_private.is_elementwise_unary(info) or torch_private.is_elementwise_binary(info)):
+    if not (
+        torch_testing_internals.is_elementwise_unary(info)
+        or torch_testing_internals.is_elementwise_binary(info)
+    ):
         return []
     if "_polynomial_" in subject.name:
         return []  # their recurrences overflow on the way to small results
@@ -76,7 +79,7 @@ def _outside(subject: Subject, dtype: torch.dtype, index: int) -> Iterator[Sampl
     """Yield a sample of numbers below and above the domain of a real function, if it has bounds."""
     if not dtype.is_floating_point:
         return
-    low, high = torch_private.domain(subject.info)
+    low, high = torch_testing_internals.domain(subject.info)
     numbers = [] if low is None else [low - distance for distance in _DISTANCES]
     numbers += [] if high is None else [high + distance for distance in _DISTANCES]
     tensor = torch.tensor(numbers, dtype=torch.float64).to(dtype)

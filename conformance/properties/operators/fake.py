@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.compare import compare_metadata, fact, same_nesting
-from conformance.checking.invocation import attempt, one_line
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.calls import attempt, one_line
+from conformance.framework.compare import compare_metadata, fact, same_nesting
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import cases, copy_in, failed_call, first_dtypes, run
 from conformance.samples.operators import Sample
@@ -43,7 +43,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    unpredictable = torch_private.dynamic_output_errors()
+    unpredictable = torch_testing_internals.dynamic_output_errors()
     for sample, _ in cases(target, subject, recorder, LIMIT):
         copy = copy_in(target, recorder, sample)
         if copy is None:
@@ -74,7 +74,7 @@ def about_data(error: Exception) -> bool:
 
 def predict(op: Callable[..., Any], sample: Sample) -> tuple[Sample, Any]:
     """Return a sample of fake tensors, and the result of the operator for it."""
-    mode = torch_private.fake_tensor_mode()
+    mode = torch_testing_internals.fake_tensor_mode()
 
     def leaf(value: Any) -> Any:
         return mode.from_tensor(value) if isinstance(value, torch.Tensor) else value

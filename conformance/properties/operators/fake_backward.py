@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.compare import compare_metadata, fact, same_nesting
-from conformance.checking.invocation import Outcome, attempt, attempt_on, one_line
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.calls import CallOutcome, attempt, attempt_on, one_line
+from conformance.framework.compare import compare_metadata, fact, same_nesting
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
 from conformance.properties.operators._common import copy_in, differentiable, pristine
@@ -61,10 +61,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder.absorb(trial)
 
 
-def _compare(recorder: Recorder, real: list[list[Any]], fake: Outcome, index: int) -> None:
+def _compare(recorder: Recorder, real: list[list[Any]], fake: CallOutcome, index: int) -> None:
     """Compare what the device gave with what fake tensors predicted."""
     if fake.error is not None:
-        refused = isinstance(fake.error, torch_private.dynamic_output_errors()) or about_data(fake.error)
+        refused = isinstance(fake.error, torch_testing_internals.dynamic_output_errors()) or about_data(
+            fake.error
+        )
         message = f"fake tensors raise {one_line(fake.error)}, but the device has gradients."
         fact(recorder, refused, Kind.EXCEPTION, message, sample=index)
         return
@@ -88,7 +90,7 @@ def _derive(info: Any, sample: Sample) -> list[list[Any]]:
 
 
 def _predict(info: Any, sample: Sample) -> list[list[Any]]:
-    mode = torch_private.fake_tensor_mode()
+    mode = torch_testing_internals.fake_tensor_mode()
 
     def leaf(value: Any) -> Any:
         return mode.from_tensor(value) if isinstance(value, torch.Tensor) else value

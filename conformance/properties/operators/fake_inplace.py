@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance import torch_private
-from conformance.checking.compare import compare_metadata, fact
-from conformance.checking.invocation import attempt, one_line
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework.calls import attempt, one_line
+from conformance.framework.compare import compare_metadata, fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import cases, copy_in, first_dtypes, run
 from conformance.properties.operators.fake import predict
@@ -42,7 +42,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    unpredictable = torch_private.dynamic_output_errors()
+    unpredictable = torch_testing_internals.dynamic_output_errors()
     for sample, want in cases(target, subject, recorder, LIMIT):
         if not isinstance(sample.input, torch.Tensor):
             continue

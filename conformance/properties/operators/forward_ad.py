@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.compare import compare_values, fact, same_nesting
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import rule
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.compare import compare_values, fact, same_nesting
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import rule
 from conformance.model.verdicts import Kind
 from conformance.oracle.spread import coarsest
 from conformance.properties.operators import _gradients
@@ -64,7 +64,7 @@ def tangents_of(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
             return duals[id(leaf)]
 
         input, args, kwargs = trees.tree_map(dual, sample.arguments)
-        wrapper = torch_private.gradcheck_wrapper(info)
+        wrapper = torch_testing_internals.gradcheck_wrapper(info)
         result = wrapper(op, input, *args, **kwargs)
         if sample.process is not None:
             result = sample.process(result)

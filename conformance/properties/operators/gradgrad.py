@@ -8,11 +8,11 @@ from typing import Any
 
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from conformance.checking.compare import fact, same_nesting
-from conformance.checking.invocation import Outcome, attempt_on
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import unit_of
+from conformance.framework.calls import CallOutcome, attempt_on
+from conformance.framework.compare import fact, same_nesting
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import unit_of
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _conditioning, _gradients
 from conformance.properties.operators._common import differentiable, dtype_under_test, pristine
@@ -114,6 +114,6 @@ def _second(
         compare(recorder, spreads=_conditioning.without_jumps(spreads, expected))
 
 
-def _is_missing(outcome: Outcome) -> bool:
+def _is_missing(outcome: CallOutcome) -> bool:
     """Return whether torch has no formula for a derivative."""
     return outcome.error is not None and "is not implemented" in str(outcome.error)

@@ -6,9 +6,9 @@ import functools
 import math
 from collections.abc import Sequence
 
-from conformance.checking.compare import fact, same_nesting
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.compare import fact, same_nesting
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
 from conformance.properties.operators._common import differentiable, pristine

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.invocation import Outcome
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.calls import CallOutcome
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _gradients
 from conformance.properties.operators._common import (
     WRITES_TWICE,
@@ -118,9 +118,9 @@ def _on_device(
     if copy is None:
         return None
     call = functools.partial(_gradients_by, subject.info, subject.info.op, copy, way)
-    with torch_private.quiet():
+    with torch_testing_internals.quiet():
         found: Gradients | None = _gradients.on_target(
-            target, recorder, sample, call, Outcome(value=due), f"the backward {way.words}"
+            target, recorder, sample, call, CallOutcome(value=due), f"the backward {way.words}"
         )
     return found
 
@@ -185,7 +185,7 @@ def _ways(inputs: int, results: Sequence[int]) -> Iterator[tuple[Way, Way]]:
 
 def _results(info: Any, op: Any, sample: Sample) -> list[torch.Tensor]:
     """Return the floating and complex results, whether they have a graph or not."""
-    result = torch_private.gradcheck_wrapper(info)(op, sample.input, *sample.args, **sample.kwargs)
+    result = torch_testing_internals.gradcheck_wrapper(info)(op, sample.input, *sample.args, **sample.kwargs)
     if sample.process is not None:
         result = sample.process(result)
     return [

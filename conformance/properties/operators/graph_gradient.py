@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from conformance.checking.compare import on_host, same_nesting
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.compare import on_host, same_nesting
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.oracle.renewal import renewed
 from conformance.properties.operators import _compiled, _gradients, _graphs, _working_precision
 from conformance.properties.operators._common import differentiable, dtype_under_test

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.checking import trees
-from conformance.checking.compare import fact, on_host
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework import trees
+from conformance.framework.compare import fact, on_host
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _graphs, compile_random
 from conformance.properties.operators._common import dtype_under_test, first_dtypes

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.checking.compare import fact
-from conformance.checking.invocation import attempt, one_line
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
 from conformance.device.capture import captured
+from conformance.framework.calls import attempt, one_line
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.renewal import copy_into, renewed_with_oracle
 from conformance.properties.operators import _compiled, _graphs

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from conformance.checking.compare import compare_exact, on_host
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.compare import compare_exact, on_host
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.oracle.operators import compute
 from conformance.oracle.renewal import memory
 from conformance.properties.operators import _compiled, _graphs

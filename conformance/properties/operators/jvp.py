@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _transforms as transforms
 from conformance.properties.operators.vjp import SEED, _func, check, mapped, of_a_batch, one_by_one
 from conformance.subjects.databases import Subject

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import rule
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import rule
 from conformance.oracle.operators import compute
 from conformance.properties.operators._common import cases, dtype_under_test, first_dtypes
 from conformance.properties.operators._derived import ABOUT_MEMORY, check_derived, transformed
@@ -81,9 +81,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 continue
             check_derived(target, subject, recorder, sample, derived, want, what)
         _expanded(target, subject, recorder, sample)
-        if torch_private.is_elementwise_unary(subject.info) or torch_private.is_elementwise_binary(
+        if torch_testing_internals.is_elementwise_unary(
             subject.info
-        ):
+        ) or torch_testing_internals.is_elementwise_binary(subject.info):
             _sliced_to_one(target, subject, recorder, sample)
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
-from conformance.checking.compare import compare_exact, fact
-from conformance.checking.invocation import Outcome
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework import trees
+from conformance.framework.calls import CallOutcome
+from conformance.framework.compare import compare_exact, fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.operators import Expected
 from conformance.properties.operators._arguments import check_kept
@@ -90,7 +90,7 @@ def call(
     *,
     grad: bool = False,
     written: Collection[int] = (),
-) -> Outcome | None:
+) -> CallOutcome | None:
     """Return the outcome of the operator with tensors for its results ``want``; None if no copy arrived."""
     copy = copy_in(target, recorder, sample)
     if copy is None:

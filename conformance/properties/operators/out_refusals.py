@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from conformance.checking.compare import fact
-from conformance.checking.invocation import Outcome, one_line
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.calls import CallOutcome, one_line
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import out
 from conformance.properties.operators._common import cases, first_dtypes, is_factory
@@ -61,7 +61,7 @@ def _refused(
     recorder.note("no sample has a result for which such an out= could be wrong")
 
 
-def _judge(recorder: Recorder, sample: Sample, outcome: Outcome, what: str) -> None:
+def _judge(recorder: Recorder, sample: Sample, outcome: CallOutcome, what: str) -> None:
     if outcome.error is None:
         recorder.compared(1)
         recorder.fail(Kind.ERROR_TYPE, f"{what} is accepted; RuntimeError is due.", sample=sample.index)

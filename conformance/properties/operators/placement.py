@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance import torch_private
-from conformance.checking.compare import fact
-from conformance.checking.invocation import is_refusal
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework.calls import is_refusal
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind, Placement
 from conformance.properties.operators import _dispatch
 from conformance.properties.operators._common import cases, copy_in, failed_call, first_dtypes, run
@@ -111,7 +111,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if copy is None:
             continue
         before = target.fallbacks()
-        calls = Calls(target.device, torch_private.dispatch_key(target.device))
+        calls = Calls(target.device, torch_testing_internals.dispatch_key(target.device))
         with calls:
             outcome = run(target, subject.info.op, copy)
         if not outcome.ok:

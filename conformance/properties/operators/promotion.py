@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking.compare import compare_metadata, fact
-from conformance.checking.invocation import attempt, one_line
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework.calls import attempt, one_line
+from conformance.framework.compare import compare_metadata, fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.properties.operators._common import claimed, copy_in, declared, failed_call, pristine, run
@@ -35,7 +35,9 @@ _NUMBERS = (True, 2, 1.5, 1 + 1j)
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     info = subject.info
-    known = torch_private.is_elementwise_unary(info) or torch_private.is_elementwise_binary(info)
+    known = torch_testing_internals.is_elementwise_unary(
+        info
+    ) or torch_testing_internals.is_elementwise_binary(info)
     return [ANY_DTYPE] if known and declared(target, subject) else []
 
 
@@ -60,7 +62,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder.samples(1, 1)
 
         def call(sample: Sample = sample) -> Any:
-            with torch_private.quiet(), torch.no_grad():
+            with torch_testing_internals.quiet(), torch.no_grad():
                 return to_host(sample).call(reference.op)
 
         want = attempt(call)
@@ -106,8 +108,8 @@ def _tensor(dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
 
 def _samples(info: Any) -> Iterator[Sample]:
     index = 0
-    if torch_private.is_elementwise_unary(info):
-        known = torch_private.forward_dtypes(info)
+    if torch_testing_internals.is_elementwise_unary(info):
+        known = torch_testing_internals.forward_dtypes(info)
         for dtype in _DTYPES:
             if dtype in known:
                 for shape in ((3,), ()):

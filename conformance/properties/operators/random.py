@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.compare import fact, on_host
-from conformance.checking.invocation import attempt_on
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.calls import attempt_on
+from conformance.framework.compare import fact, on_host
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import (
     claimed,
@@ -130,7 +130,7 @@ def _distribution(target: Target, subject: Subject, recorder: Recorder) -> None:
 
     def draw(seed: int) -> torch.Tensor | None:
         def call() -> torch.Tensor:
-            with torch_private.quiet(), torch.no_grad():
+            with torch_testing_internals.quiet(), torch.no_grad():
                 torch.manual_seed(seed)
                 x = torch.zeros(COUNT, dtype=dtype, device=device)
                 return on_host(sampler[0](operator_of(subject), x)).to(torch.float64)

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking.compare import compare_values, fact
-from conformance.checking.invocation import one_line
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework.calls import one_line
+from conformance.framework.compare import compare_values, fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.operators import compute
 from conformance.properties.operators._common import (
@@ -31,7 +31,7 @@ _SHAPE = (3, 4, 5)
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if not torch_private.is_reduction(subject.info):
+    if not torch_testing_internals.is_reduction(subject.info):
         return []
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool", "bfloat16"), 4)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.oracle.operators import Expected, compute
 from conformance.properties.operators import out
 from conformance.properties.operators._arguments import check_kept

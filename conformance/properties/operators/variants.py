@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.compare import fact
-from conformance.checking.invocation import Outcome, attempt, attempt_on
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.calls import CallOutcome, attempt, attempt_on
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle import promises
 from conformance.oracle.operators import Expected
@@ -101,12 +101,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         _gradients_agree(target, subject, recorder)
 
 
-def _cpu(subject: Subject, name: str, sample: Sample, *, inplace: bool) -> Outcome:
+def _cpu(subject: Subject, name: str, sample: Sample, *, inplace: bool) -> CallOutcome:
     """Return the outcome of the form of that name on the CPU."""
     form = dict(forms(pristine(subject), inplace=inplace))[name]
 
     def call() -> Any:
-        with torch_private.torch_seeded(0), torch_private.quiet(), torch.no_grad():
+        with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
             return to_host(sample).call(form)
 
     return attempt(call)
@@ -213,7 +213,7 @@ def _takes(subject: Subject, name: str, sample: Sample) -> bool:
     form = dict([*forms(info, inplace=False), *_cloning(info)]).get(name)
     if form is None:
         return True
-    with torch_private.torch_seeded(0), warnings.catch_warnings():
+    with torch_testing_internals.torch_seeded(0), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         outcome = attempt(lambda: _gradients.differentiate(info, form, to_host(sample)))
     return outcome.ok and bool(trees.tensors(outcome.value.outputs))

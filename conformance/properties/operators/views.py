@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.compare import compare_exact, compare_metadata, fact, on_host
-from conformance.checking.invocation import attempt
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.calls import attempt
+from conformance.framework.compare import compare_exact, compare_metadata, fact, on_host
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import cases, copy_in, failed_call, first_dtypes, pristine, run
 from conformance.samples.copies import to_host
@@ -79,7 +79,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             recorder.compared(1)
             continue
         host = to_host(sample)
-        with torch_private.quiet(), torch.no_grad():
+        with torch_testing_internals.quiet(), torch.no_grad():
             reference_call = attempt(functools.partial(host.call, reference.op))
         copy = copy_in(target, recorder, sample)
         if copy is None or not reference_call.ok:

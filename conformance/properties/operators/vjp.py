@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _transforms as transforms
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target

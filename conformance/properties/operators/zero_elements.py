@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from conformance import torch_private
-from conformance.checking.compare import fact
-from conformance.checking.invocation import one_line
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework.calls import one_line
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.operators import compute
 from conformance.properties.operators._common import (
@@ -33,9 +33,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     info = subject.info
     known = (
-        torch_private.is_elementwise_unary(info)
-        or torch_private.is_elementwise_binary(info)
-        or torch_private.is_reduction(info)
+        torch_testing_internals.is_elementwise_unary(info)
+        or torch_testing_internals.is_elementwise_binary(info)
+        or torch_testing_internals.is_reduction(info)
     )
     if not known:
         return []
@@ -81,14 +81,14 @@ def _samples(subject: Subject, dtype: torch.dtype) -> Iterator[Sample]:
     index = 0
     for shape in _SHAPES:
         tensor = torch.empty(shape, dtype=dtype)
-        if torch_private.is_elementwise_binary(subject.info):
+        if torch_testing_internals.is_elementwise_binary(subject.info):
             yield Sample(index, tensor, (torch.empty(shape, dtype=dtype),))
             yield Sample(index + 1, tensor, (torch.ones((), dtype=dtype),))
             index += 2
             continue
         yield Sample(index, tensor)
         index += 1
-        if torch_private.is_reduction(subject.info):
+        if torch_testing_internals.is_reduction(subject.info):
             for dim in range(len(shape)):
                 yield Sample(index, tensor, (), {"dim": dim, "keepdim": True})
                 index += 1

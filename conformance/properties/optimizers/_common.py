@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from conformance.checking.compare import compare_metadata, compare_values, fact
-from conformance.checking.invocation import Outcome, attempt_on, one_line, report_error
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import Tolerance, rule
+from conformance.framework.calls import CallOutcome, attempt_on, one_line, report_error
+from conformance.framework.compare import compare_metadata, compare_values, fact
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import Tolerance, rule
 from conformance.model.verdicts import Kind
 from conformance.oracle.optimizers import (
     Observation,
@@ -72,13 +72,13 @@ def implementations(target: Target, subject: Subject, sample: OptimizerSample) -
     return options
 
 
-def on_target(target: Target, call: Callable[[], Any]) -> Outcome:
+def on_target(target: Target, call: Callable[[], Any]) -> CallOutcome:
     """Return the outcome of work on the target. All work of an optimizer property there goes through here."""
     return attempt_on(target, call)
 
 
 def succeeded(
-    target: Target, recorder: Recorder, outcome: Outcome, what: str, sample: int | None = None
+    target: Target, recorder: Recorder, outcome: CallOutcome, what: str, sample: int | None = None
 ) -> bool:
     """Return whether the work on the target succeeded; its error is recorded."""
     if outcome.error is not None:
@@ -123,7 +123,9 @@ def cases(
             recorder.samples(-1, 0)
 
 
-def run_on(target: Target, sample: OptimizerSample, procedure: Procedure, options: dict[str, Any]) -> Outcome:
+def run_on(
+    target: Target, sample: OptimizerSample, procedure: Procedure, options: dict[str, Any]
+) -> CallOutcome:
     """Return the observations of a procedure on the target with an implementation's options."""
 
     def call() -> Observation:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.oracle.optimizers import Build, Observation, Procedure, observed
 from conformance.properties.optimizers import _common as common
 from conformance.samples.optimizers import Problem

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.oracle.optimizers import Build, Observation, Procedure
 from conformance.properties.optimizers import _common as common
 from conformance.properties.optimizers.options import plain

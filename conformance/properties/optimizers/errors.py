@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import claims
-from conformance.checking.compare import fact
-from conformance.checking.invocation import one_line
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework import undeclared_dtypes
+from conformance.framework.calls import one_line
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.optimizers import _common as common
 from conformance.samples.copies import Copier
@@ -43,8 +43,8 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     dtype = dtype_of(recorder.id.dtype)
-    seed = torch_private.seed_for("optimizer errors", subject.name)
-    items = torch_private.optimizer_error_inputs(subject.info, dtype, seed=seed)
+    seed = torch_testing_internals.seed_for("optimizer errors", subject.name)
+    items = torch_testing_internals.optimizer_error_inputs(subject.info, dtype, seed=seed)
     recorder.samples(len(items), len(items))
     for index, item in enumerate(items):
         _check_one(target, recorder, subject, item, index, dtype)
@@ -54,7 +54,7 @@ def _check_one(
     target: Target, recorder: Recorder, subject: Subject, item: Any, index: int, dtype: torch.dtype
 ) -> None:
     arguments = item.optimizer_error_input
-    if missing := claims.unclaimed(target, arguments.params):
+    if missing := undeclared_dtypes.unclaimed(target, arguments.params):
         recorder.left_out(missing)
         return
     device = target.torch_device

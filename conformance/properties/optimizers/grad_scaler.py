@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from conformance.checking import claims
-from conformance.checking.compare import compare_exact, fact
-from conformance.checking.invocation import is_refusal
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework import undeclared_dtypes
+from conformance.framework.calls import is_refusal
+from conformance.framework.compare import compare_exact, fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.optimizers import Observation, observed
 from conformance.properties.optimizers import _common as common
@@ -50,7 +50,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 what = f"{word}, scaled, with {bad}"
                 if outcome.error is not None and is_refusal(outcome.error):
                     scaled = functools.partial(_scaled, target.on_cpu(), sample, options, bad)
-                    if missing := claims.needed(target, scaled):
+                    if missing := undeclared_dtypes.undeclared_dtypes_of_call(target, scaled):
                         recorder.left_out(missing)  # torch takes the reciprocal of the scale in float64
                         continue
                 if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.checking.compare import compare_metadata, compare_values, fact
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.compare import compare_metadata, compare_values, fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.optimizers import Observation, OptimizerExpected
 from conformance.properties.optimizers import _common as common

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from conformance.checking.compare import compare_exact, fact
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.compare import compare_exact, fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.optimizers import Observation, observed
 from conformance.properties.optimizers import _common as common

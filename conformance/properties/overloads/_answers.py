@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import claims, trees
-from conformance.checking.compare import (
+from conformance import torch_testing_internals
+from conformance.framework import trees, undeclared_dtypes
+from conformance.framework.calls import attempt, report_error
+from conformance.framework.compare import (
     compare_metadata,
     compare_values,
     fact,
@@ -22,9 +23,8 @@ from conformance.checking.compare import (
     same_bits,
     same_nesting,
 )
-from conformance.checking.invocation import attempt, report_error
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import EXACT, Rule
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import EXACT, Rule
 from conformance.model.verdicts import Kind
 from conformance.oracle import promises
 from conformance.oracle.operators import Expected, compute, written_places
@@ -308,7 +308,7 @@ def gives_the_same_again(found: Answer, part: int | None = None) -> bool:
 
 def call_quietly(op: Any, sample: Sample) -> Any:
     """Call without warnings, without a graph and with the host's generator seeded."""
-    with torch_private.torch_seeded(0), torch_private.quiet(), torch.no_grad():
+    with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
         return sample.call(op)
 
 
@@ -363,7 +363,7 @@ def answers_of(
 
 def is_declared(target: Target, found: Answer) -> bool:
     """Return whether the target declares every dtype that the call names, takes or returns."""
-    return not claims.unclaimed(target, found.sample.arguments, found.plain)
+    return not undeclared_dtypes.unclaimed(target, found.sample.arguments, found.plain)
 
 
 def _worth(found: Answer) -> tuple[int, int, bool]:

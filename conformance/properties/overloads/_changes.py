@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
-from conformance.checking.compare import same_bits
+from conformance.framework import trees
+from conformance.framework.compare import same_bits
 from conformance.properties.overloads._answers import Answer, Comparison, answer, trusts_its_callers
 from conformance.samples.operators import Sample, dtype_name
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.compare import fact
-from conformance.checking.invocation import attempt, one_line, report_error
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.calls import attempt, one_line, report_error
+from conformance.framework.compare import fact
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle import promises
 from conformance.properties.operators._arguments import check_kept
@@ -270,7 +270,9 @@ class _Attempt:
         if any(one.alias_info is not None for one in returns):
             return
         for value in trees.tensors(returned):
-            shared = value.numel() and any(torch_private.shares_memory(value, one) for one in given.tensors())
+            shared = value.numel() and any(
+                torch_testing_internals.shares_memory(value, one) for one in given.tensors()
+            )
             self._fact(not shared, Kind.ALIASING, "returns the memory of an argument")
 
     def _is_what_it_wrote(self, returned: Any, given: Sample) -> None:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import torch
 
-from conformance.checking.compare import fact, on_host
-from conformance.checking.recorder import Recorder
+from conformance.framework.compare import fact, on_host
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.samples.operators import Sample
 

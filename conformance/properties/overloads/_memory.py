@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from conformance.checking.compare import fact
-from conformance.checking.invocation import attempt
-from conformance.checking.recorder import Recorder
 from conformance.device import memory
+from conformance.framework.calls import attempt
+from conformance.framework.compare import fact
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import run
 from conformance.samples.operators import Sample

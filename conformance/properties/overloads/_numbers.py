@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
-from conformance.checking.compare import same_bits
+from conformance.framework import trees
+from conformance.framework.compare import same_bits
 from conformance.properties.overloads._answers import Answer, answer, trusts_its_callers
 from conformance.properties.overloads._changes import again, arguments, with_argument
 from conformance.samples import calls

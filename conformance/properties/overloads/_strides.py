@@ -6,10 +6,10 @@ import itertools
 
 import torch
 
-from conformance.checking import trees
-from conformance.checking.compare import fact
-from conformance.checking.invocation import attempt
-from conformance.checking.recorder import Recorder
+from conformance.framework import trees
+from conformance.framework.calls import attempt
+from conformance.framework.compare import fact
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import copy_in, run
 from conformance.properties.overloads._answers import Answer, call_quietly

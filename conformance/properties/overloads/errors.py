@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
-from conformance.checking.compare import fact
-from conformance.checking.invocation import attempt, one_line
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework import trees
+from conformance.framework.calls import attempt, one_line
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import copy_in, run
 from conformance.properties.overloads._answers import (

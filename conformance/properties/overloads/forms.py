@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.compare import fact
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.compare import fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import copy_in, failed_call, run
 from conformance.properties.overloads._answers import (
@@ -111,7 +111,7 @@ def _aliasing(target: Target, recorder: Recorder, overload: Overload, found: Ans
         return
     for number, value in enumerate(trees.tensors(outcome.value)):
         if value.numel():
-            shared = any(torch_private.shares_memory(value, one) for one in copy.tensors())
+            shared = any(torch_testing_internals.shares_memory(value, one) for one in copy.tensors())
             text = "shares memory with an argument" if shared else "is a copy, not a view"
             message = f"part {number} of the result {text}."
             fact(recorder, shared == viewed, Kind.ALIASING, message, sample=found.sample.index)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.overloads._answers import Answer, answers, dtypes
 from conformance.properties.overloads._changes import arguments, with_argument
 from conformance.properties.overloads._forms import forms_of

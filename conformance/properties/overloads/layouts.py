@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework import trees
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.overloads._answers import Answer, answers, dtypes, trusts_its_callers
 from conformance.properties.overloads._changes import (
     again,

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from conformance.checking.compare import same_bits
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.compare import same_bits
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.overloads._answers import Answer, answers, dtypes, is_declared, trusts_its_callers
 from conformance.properties.overloads._changes import again, arguments, backwards, with_argument, with_tensor
 from conformance.properties.overloads._forms import forms_of, hold

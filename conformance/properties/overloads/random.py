@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
-from conformance.checking import trees
-from conformance.checking.compare import fact, on_host, same_bits
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance import torch_testing_internals
+from conformance.framework import trees
+from conformance.framework.compare import fact, on_host, same_bits
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import copy_in, failed_call, run
 from conformance.properties.operators._distributions import generators_restored
@@ -319,7 +319,7 @@ def _draws_of_the_cpu(found: Answer, place: int) -> list[torch.Tensor]:
     draws = []
     for seed in range(_DRAWS):
         host = to_host(found.sample)
-        with torch_private.torch_seeded(seed), torch_private.quiet(), torch.no_grad():
+        with torch_testing_internals.torch_seeded(seed), torch_testing_internals.quiet(), torch.no_grad():
             value = with_writes(found.overload.op, host, host.call(found.overload.op))
         draws.append(trees.tensors(value)[place])
     return draws

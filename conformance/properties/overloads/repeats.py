@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
-from conformance.checking.compare import same_bits
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework import trees
+from conformance.framework.compare import same_bits
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.oracle import promises
 from conformance.properties.operators._common import copy_in, failed_call, run
 from conformance.properties.overloads._answers import (

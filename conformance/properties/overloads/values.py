@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from conformance.checking import trees
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework import trees
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.overloads._answers import (
     Answer,
     Comparison,

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from conformance.checking.compare import compare_values, fact
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import Tolerance, unit_of
 from conformance.distributed import team
 from conformance.distributed.answers import Answer
 from conformance.distributed.programs import Rank, program
+from conformance.framework.compare import compare_values, fact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import Tolerance, unit_of
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.subjects import areas

@@ -9,7 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.behaviours import lab as bench
-from conformance.checking.trees import tree_map
+from conformance.framework.trees import tree_map
 from tests.planted.api.faults import is_view, writes
 
 #: Operators that only move, choose or make numbers that are given; they round nothing.

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.behaviours import lab as bench
 from conformance.behaviours.lab import Lab
-from conformance.checking.trees import tree_map
+from conformance.framework.trees import tree_map
 
 #: Faults by the name of a behaviour that the general ones do not reach: context managers that break
 #: something on the device's side. Modules ``faults_*.py`` beside this one add theirs.

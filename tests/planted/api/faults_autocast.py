@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from conformance.behaviours.lab import Lab
-from conformance.checking import trees
+from conformance.framework import trees
 from conformance.properties.api.autocast import declared
 from tests.planted.api.faults import NAMED
 

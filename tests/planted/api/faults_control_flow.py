@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from conformance.behaviours.lab import Lab
-from conformance.checking.trees import tree_map
+from conformance.framework.trees import tree_map
 from conformance.properties.api.control_flow import branches, graphs, loops
 from tests.planted.api.faults import NAMED
 

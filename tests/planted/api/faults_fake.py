@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from conformance.behaviours import lab as bench
 from conformance.behaviours.lab import Lab
-from conformance.checking.trees import tree_map
+from conformance.framework.trees import tree_map
 from conformance.properties.api.fake import operators
 from tests.planted.api.faults import NAMED
 

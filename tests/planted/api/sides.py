@@ -11,7 +11,7 @@ from typing import Any
 from conformance.behaviours import behaviour
 from conformance.behaviours.lab import Deviation, Lab
 from conformance.behaviours.observation import Observation
-from conformance.checking.recorder import Recorder
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Result, ResultId
 from conformance.properties.registry import find
 from conformance.subjects.databases import find as find_subject

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from conformance.behaviours.behaviour import BEHAVIOURS
-from conformance.checking.recorder import Recorder
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
 from conformance.properties.api.programs import _common, values
 from conformance.properties.api.programs.state import PROGRAMS

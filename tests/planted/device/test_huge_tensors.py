@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from conformance.checking.recorder import Recorder
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Result, ResultId, Verdict
 from conformance.properties.device import huge_tensors
 from conformance.properties.registry import find

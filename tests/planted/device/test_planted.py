@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from conformance.checking.recorder import Recorder
 from conformance.device import api as device_api
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
 from conformance.properties.registry import find, properties
 from conformance.subjects.databases import DEVICE, Subject

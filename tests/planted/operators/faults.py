@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.model.verdicts import Kind
 from conformance.samples.operators import dtype_name
 from conformance.subjects import databases
@@ -65,7 +65,7 @@ def broken(fault: Fault) -> Subject:
 
 def target_for(fault: Fault | None = None) -> Target:
     """The CPU as a target that declares everything, with graphs that are recorded and replayed in Python."""
-    names = {dtype_name(d) for info in torch_private.op_db() for d in info.dtypes}
+    names = {dtype_name(d) for info in torch_testing_internals.op_db() for d in info.dtypes}
     hooks = {"graph": "tests.support.fake_graph:Graph", **(fault.hooks if fault else {})}
     capabilities = dict(fault.capabilities) if fault else {}
     backend = fault.backend if fault else "aot_eager"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.checking.recorder import Recorder
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Result, ResultId, Verdict
 from conformance.properties.registry import find, properties
 from conformance.subjects import databases

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.checking.invocation import Outcome
-from conformance.checking.recorder import Recorder
+from conformance.framework.calls import CallOutcome
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Result, ResultId, Verdict
 from conformance.properties.operators import _transforms as transforms
 from conformance.properties.registry import find
@@ -25,7 +25,7 @@ def checked(name: str, subject: str) -> Result:
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_nothing_to_compare_with_is_no_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert checked(name, "sin").verdict is Verdict.PASS
-    monkeypatch.setattr(transforms, "host", lambda call: Outcome(error=RuntimeError("no reference")))
+    monkeypatch.setattr(transforms, "host", lambda call: CallOutcome(error=RuntimeError("no reference")))
     assert checked(name, "sin").verdict is Verdict.VACUOUS
 
 

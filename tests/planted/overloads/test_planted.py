@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from conformance.checking import trees
-from conformance.checking.recorder import Recorder
 from conformance.device import memory
+from conformance.framework import trees
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
 from conformance.properties.overloads import _answers, _forms, _memory
 from conformance.properties.registry import find, properties

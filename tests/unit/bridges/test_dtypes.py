@@ -9,7 +9,7 @@ import torch
 
 from conformance.bridges import deviations, dtypes
 from conformance.bridges.counterparts import Databases
-from conformance.torch_private import op_db
+from conformance.torch_testing_internals import op_db
 from tests.support.deviating import leg, row
 
 KNOWN = Databases({"add": "BinaryUfuncInfo", "rand_like": "OpInfo"}, {"nn.Linear": False}, frozenset())

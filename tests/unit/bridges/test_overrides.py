@@ -11,7 +11,7 @@ import torch
 
 from conformance.bridges import deviations, overrides
 from conformance.bridges.counterparts import Databases
-from conformance.torch_private import module_db, op_db, optim_db
+from conformance.torch_testing_internals import module_db, op_db, optim_db
 from tests.support.deviating import leg, row
 
 HOSTILE = "'''\n\"\"\"\\\nimport os; os._exit(3)\n\ud800# {0}"

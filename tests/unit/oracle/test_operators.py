@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conformance.checking.tolerances import rule
+from conformance.framework.tolerances import rule
 from conformance.oracle import operators as oracle
 from conformance.oracle.operators import _coarse
 from conformance.samples.operators import Sample

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from conformance.checking.recorder import Recorder
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId
 from conformance.oracle.operators import Expected, compute
 from conformance.oracle.renewal import renewals, renewed_with_oracle

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from conformance.checking.invocation import report_error
-from conformance.checking.property import REGISTRY, register
-from conformance.checking.recorder import Recorder
+from conformance.framework.calls import report_error
+from conformance.framework.property import REGISTRY, register
+from conformance.framework.recorder import Recorder
 from conformance.model import vocabulary
 from conformance.model.verdicts import Kind, Result, Verdict
 from conformance.plan import needs, plan

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 import torch
 
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import rule
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import rule
 from conformance.model.verdicts import CaseId, ResultId
 from conformance.properties.overloads import _answers
 from conformance.properties.overloads._answers import Answer, answers

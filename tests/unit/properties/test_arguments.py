@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from conformance.checking.recorder import Recorder
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import ResultId
 from conformance.properties.operators._arguments import check_kept
 from conformance.samples.copies import to_host

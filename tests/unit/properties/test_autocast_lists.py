@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from conformance.checking.recorder import CHECKED_NOTHING
+from conformance.framework.recorder import CHECKED_NOTHING
 from conformance.model.verdicts import Result, Verdict
 from conformance.plan.plan import Case
 from conformance.target import file as target_file

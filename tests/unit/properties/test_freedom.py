@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from conformance.checking.invocation import Outcome
-from conformance.checking.recorder import Recorder
+from conformance.framework.calls import CallOutcome
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import ResultId
 from conformance.oracle.operators import compute
 from conformance.properties.operators import _torch_faults
@@ -96,7 +96,7 @@ def test_a_fault_of_a_kernel_of_torch_is_a_note(monkeypatch: pytest.MonkeyPatch,
     try:
         torch.ops.aten.native_group_norm.default._op_dk(composite, x, None, None, 2, 4, 9, 2, 1e-5)
     except RuntimeError as error:
-        outcome = Outcome(error=error)
+        outcome = CallOutcome(error=error)
     else:
         pytest.fail("torch's kernel takes such an input now: remove the entry")
     recorder = Recorder(ResultId.parse("layout/native_group_norm@float32"), seed=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conformance.checking.recorder import Recorder
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId
 from conformance.properties.overloads import _invariants
 from conformance.samples.operators import Sample

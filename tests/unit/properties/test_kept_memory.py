@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.checking.recorder import Recorder
 from conformance.device import memory
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, ResultId
 from conformance.properties.overloads._memory import KeptMemory
 from conformance.target import file as target_file

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance.checking.recorder import Recorder
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId
 from conformance.properties.overloads import layouts
 from conformance.properties.overloads._answers import Answer, answer

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from conformance import torch_private
-from conformance.checking.invocation import attempt
+from conformance import torch_testing_internals
 from conformance.device.compilation import compiled
+from conformance.framework.calls import attempt
 from conformance.properties import modes
 from conformance.properties.operators import _compiled, _gradients
 from conformance.samples.copies import to_host
@@ -26,7 +26,7 @@ def _compiles(function: Callable[..., Any], name: str) -> bool:
     samples = samples_of(subject, dtype_of(_some_dtype(subject.info)))
     for sample in samples.varied(3):
         call, log = compiled(None, function)
-        with torch_private.torch_seeded(0), torch_private.quiet(), torch.no_grad():
+        with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet(), torch.no_grad():
             if attempt(functools.partial(to_host(sample).call, call)).ok and log.seen:
                 return True
     return False
@@ -49,7 +49,7 @@ def test_no_backward_graph(key: str) -> None:
     subject = find("operator", name)
     for sample in samples_of(subject, dtype_of(dtype), requires_grad=True).chosen(4):
         call, log = compiled(None, _compiled.plain(subject))
-        with torch_private.torch_seeded(0), torch_private.quiet():
+        with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet():
             take = functools.partial(_gradients.differentiate, subject.info, call, to_host(sample))
             outcome = attempt(take)
         assert not (outcome.ok and log.seen and outcome.value.gradients), sample.describe()
@@ -58,9 +58,9 @@ def test_no_backward_graph(key: str) -> None:
 def test_host() -> None:
     always, sometimes = set(), set()
     for subject in subjects("operator"):
-        if torch_private.is_elementwise_unary(subject.info) or torch_private.is_elementwise_binary(
+        if torch_testing_internals.is_elementwise_unary(
             subject.info
-        ):
+        ) or torch_testing_internals.is_elementwise_binary(subject.info):
             continue
         samples = samples_of(subject, dtype_of(_some_dtype(subject.info)))
         found = [kernels_of(subject.info.op, sample) for sample in samples.chosen(8)]

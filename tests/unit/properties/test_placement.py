@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from conformance.checking.recorder import Recorder
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Placement, ResultId
 from conformance.properties.operators import _dispatch, placement
 from conformance.subjects.databases import find

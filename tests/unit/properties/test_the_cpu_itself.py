@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from conformance.checking.trees import tree_map
+from conformance.framework.trees import tree_map
 from conformance.model.verdicts import Kind, Result, Verdict
 from conformance.plan.plan import Case
 from conformance.properties.api.aot import operators as graphs
@@ -32,7 +32,7 @@ def test_a_wrong_graph(monkeypatch: pytest.MonkeyPatch) -> None:
         return lambda *inputs: tree_map(_plus_one, graph(*inputs))
 
     monkeypatch.setattr(graphs, "traced", wrong)
-    monkeypatch.setattr(graphs.torch_private, "draws", lambda graph: False)
+    monkeypatch.setattr(graphs.torch_testing_internals, "draws", lambda graph: False)
     result = _run("graphs-of-entries-1-of-8", "aot")
     assert result.verdict is Verdict.FAIL
     assert result.failures[0].kind is Kind.STATE

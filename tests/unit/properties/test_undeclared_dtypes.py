@@ -18,9 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from conformance.behaviours import behaviour
 from conformance.behaviours.lab import Lab, at_work
 from conformance.behaviours.unclaimed import Place
-from conformance.checking import claims
-from conformance.checking.recorder import Recorder
-from conformance.checking.trees import tensors, tree_map
+from conformance.framework import undeclared_dtypes
+from conformance.framework.recorder import Recorder
+from conformance.framework.trees import tensors, tree_map
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
 from conformance.properties.operators._common import claimed
 from conformance.properties.operators._gradients import derive
@@ -255,7 +255,7 @@ def test_nested_tensors_do_not_end_the_second_run() -> None:
         nested.chunk(2, -1)
         return torch.ones(2).double()
 
-    assert claims.needed(WITHOUT_FLOAT64, call) == {"float64"}
+    assert undeclared_dtypes.undeclared_dtypes_of_call(WITHOUT_FLOAT64, call) == {"float64"}
 
 
 def test_optimizers_whose_scaler_needs_float64(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,7 +347,7 @@ def test_programs_of_higher_order_operators_run_once_more() -> None:
         found = torch.cond(x.sum() > 1, lambda x: x.sin(), lambda x: x.cos(), (x,))
         return found.double()
 
-    assert claims.needed(WITHOUT_FLOAT64, call) == {"float64"}
+    assert undeclared_dtypes.undeclared_dtypes_of_call(WITHOUT_FLOAT64, call) == {"float64"}
 
 
 def test_an_error_of_a_behaviour_holds_no_tensor() -> None:

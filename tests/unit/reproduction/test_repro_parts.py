@@ -447,7 +447,7 @@ def test_signatures_tell_errors_and_kinds_apart() -> None:
 
 
 def test_the_recorder_of_snippets_has_all_that_checks_use() -> None:
-    from conformance.checking.recorder import Recorder
+    from conformance.framework.recorder import Recorder
 
     identity = ResultId(CaseId("value", "add"), "float32")
     real, short = Recorder(identity, seed=1), standins.Recorder(identity, seed=1)

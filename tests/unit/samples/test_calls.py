@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from conformance.checking.invocation import attempt
+from conformance.framework.calls import attempt
 from conformance.properties.overloads._answers import call_quietly
 from conformance.samples import calls
 from conformance.samples.built import BUILT

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance.checking.recorder import Recorder
+from conformance.framework.recorder import Recorder
 from conformance.model.messages import message_shape, prerequisite
 from conformance.model.verdicts import Kind, ResultId
 from conformance.report import groups

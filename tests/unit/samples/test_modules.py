@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from conformance.checking.trees import tensors
+from conformance.framework.trees import tensors
 from conformance.oracle import modules as module_oracle
 from conformance.oracle.observed_modules import BACKWARD
 from conformance.samples import modules as module_samples

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from conformance import torch_private
-from conformance.checking.property import Property
-from conformance.checking.recorder import CHECKED_NOTHING, Recorder
+from conformance import torch_testing_internals
 from conformance.device import process_state
+from conformance.framework.property import Property
+from conformance.framework.recorder import CHECKED_NOTHING, Recorder
 from conformance.model.verdicts import CaseId, ResultId
 from conformance.plan import levels
 from conformance.properties.registry import find as property_named
@@ -75,8 +75,10 @@ def test_core_has_the_overloads_that_its_operators_call(monkeypatch: pytest.Monk
     wanted = [subject for subject in subjects("operator") if subject.name in of_kind["operator"]]
     monkeypatch.setattr(overloads, "subjects", lambda kind: wanted)
     for name in ("forward_dtypes", "backward_dtypes"):
-        able = getattr(torch_private, name)
-        monkeypatch.setattr(torch_private, name, lambda info, able=able: {torch.float32} & set(able(info)))
+        able = getattr(torch_testing_internals, name)
+        monkeypatch.setattr(
+            torch_testing_internals, name, lambda info, able=able: {torch.float32} & set(able(info))
+        )
     called = {name for *_, found in overloads.calls() for name, dtypes in found.items() if dtypes}
     assert len(called) > 200
     known = {subject.name for subject in subjects("overload")}

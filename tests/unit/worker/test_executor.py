@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance.checking.property import Property
-from conformance.checking.recorder import Recorder
 from conformance.errors import UsageError
+from conformance.framework.property import Property
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind, Result, ResultId, Verdict
 from conformance.plan.plan import Case
 from conformance.properties.registry import find

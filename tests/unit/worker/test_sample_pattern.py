@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from conformance.checking.recorder import Recorder
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind, Result, ResultId
 from conformance.plan.plan import Case
 from conformance.report import groups

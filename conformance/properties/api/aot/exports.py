@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.aot.functions import alike
@@ -19,14 +19,14 @@ def exported(
     module: nn.Module, inputs: Sequence[torch.Tensor], **options: Any
 ) -> tuple[Callable[..., Any], Any]:
     """The graph of a module and its signature; tests break it here."""
-    return torch_private.exported_graph(module, inputs, **options)
+    return torch_testing_internals.exported_graph(module, inputs, **options)
 
 
 def exported_function(
     function: Callable[..., Any], inputs: Sequence[Any], *, joint: bool = False
 ) -> Callable[..., Any]:
     """The graph of a function; tests break it here."""
-    return torch_private.exported_function(function, inputs, joint=joint)
+    return torch_testing_internals.exported_function(function, inputs, joint=joint)
 
 
 class Calls(nn.Module):

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.checking.trees import leaves
+from conformance.framework.trees import leaves
 
 Function = Callable[..., Any]
 Make = Callable[[Sequence[torch.Tensor]], Sequence[Any]]
@@ -20,14 +20,14 @@ Make = Callable[[Sequence[torch.Tensor]], Sequence[Any]]
 
 def traced(function: Function, **options: Any) -> Function:
     """The function by ahead-of-time autograd; tests break it here."""
-    return torch_private.ahead_of_time(function, **options)
+    return torch_testing_internals.ahead_of_time(function, **options)
 
 
 def compiled(function: Function, **options: Any) -> Function:
     """The function by torch.compile, with the graphs of ahead-of-time autograd run as they are; tests break
     it here.
     """
-    torch_private.reset_dynamo()
+    torch_testing_internals.reset_dynamo()
     made: Function = torch.compile(function, backend="aot_eager", **options)
     return made
 

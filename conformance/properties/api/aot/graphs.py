@@ -8,10 +8,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.checking.trees import leaves
+from conformance.framework.trees import leaves
 
 SIZES = ("real", "fake", "symbolic")
 
@@ -63,12 +63,12 @@ def graphs_run_on_other_values(lab: Lab) -> None:
     }
     for name, (function, give) in functions.items():
         for sizes in SIZES:
-            graph = torch_private.graph_of(function, *give(), sizes=sizes)
+            graph = torch_testing_internals.graph_of(function, *give(), sizes=sizes)
             inputs = give()
             result = graph(*inputs)
             lab.same(f"{name}, {sizes}", [leaf.detach() for leaf in leaves(result)])
             lab.holds(f"{name}, {sizes}: as without", equal(result, function(*inputs)))
-    torch_private.graph_of(lambda a: a * 2, x)
+    torch_testing_internals.graph_of(lambda a: a * 2, x)
     lab.same("an input is as it was", (x, y))
 
 
@@ -84,15 +84,15 @@ def graphs_with_constants(lab: Lab) -> None:
         return torch.full((2, 3), 1.0, device=lab.device) * value
 
     for sizes in SIZES:
-        graph = torch_private.graph_of(written, sizes=sizes)
+        graph = torch_testing_internals.graph_of(written, sizes=sizes)
         lab.expect(f"written, {sizes}", graph(), torch.full((2, 3), 3.0))
         lab.expect(f"written, {sizes}: again", graph(), torch.full((2, 3), 3.0))
     x = lab.integers(3)
-    graph = torch_private.graph_of(lambda a: a + torch.randn(a.shape, device=a.device), x)
+    graph = torch_testing_internals.graph_of(lambda a: a + torch.randn(a.shape, device=a.device), x)
     lab.holds("random numbers are in the graph", "aten.randn.default" in targets(graph))
-    graph = torch_private.graph_of(lambda a: torch.empty_like(a), x)
+    graph = torch_testing_internals.graph_of(lambda a: torch.empty_like(a), x)
     lab.same("what is not initialised", targets(graph))
-    graph = torch_private.graph_of(torch.ops.aten.alias, x, sizes="fake")
+    graph = torch_testing_internals.graph_of(torch.ops.aten.alias, x, sizes="fake")
     lab.same("an alias", targets(graph))
     lab.shares("an alias of the graph and its input", graph(x), x)
 
@@ -130,7 +130,9 @@ def graphs_with_open_sizes(lab: Lab) -> None:
         "a view by a size": (lambda a, b: a.view(b.shape[0]) + b.sum(), ((4, 2), (8,)), ((5, 2), (10,))),
     }
     for name, (function, first, second) in functions.items():
-        graph = torch_private.graph_of(function, *(lab.integers(*size) for size in first), sizes="symbolic")
+        graph = torch_testing_internals.graph_of(
+            function, *(lab.integers(*size) for size in first), sizes="symbolic"
+        )
         inputs = [lab.integers(*size) for size in second]
         result = graph(*inputs)
         lab.same(name, result)
@@ -140,7 +142,7 @@ def graphs_with_open_sizes(lab: Lab) -> None:
         a.resize_(b.size(0))
         a.fill_(1)
 
-    graph = torch_private.graph_of(
+    graph = torch_testing_internals.graph_of(
         grown, torch.empty(0, device=lab.device), lab.integers(2), sizes="symbolic"
     )
     small = torch.empty(0, device=lab.device)
@@ -151,7 +153,7 @@ def graphs_with_open_sizes(lab: Lab) -> None:
         a[mask, 0] = a[mask, 0] * -1
 
     mask = lab.put([True, False, True, True])
-    graph = torch_private.graph_of(masked, lab.integers(4, 3), mask, sizes="symbolic")
+    graph = torch_testing_internals.graph_of(masked, lab.integers(4, 3), mask, sizes="symbolic")
     mine = lab.integers(4, 3)
     yours, other = mine.clone(), lab.put([False, True, False, False])
     graph(mine, other)
@@ -173,13 +175,13 @@ def graphs_refuse_values(lab: Lab) -> None:
     for sizes in SIZES:
         lab.raises(
             f"allclose, {sizes}",
-            lambda: torch_private.graph_of(torch.allclose, x, x, sizes=sizes),
+            lambda: torch_testing_internals.graph_of(torch.allclose, x, x, sizes=sizes),
             Exception,
             match="(?i)data.?dependent|allclose",
         )
         lab.raises(
             f"a random number, {sizes}",
-            lambda: torch_private.graph_of(drawn, sizes=sizes),
+            lambda: torch_testing_internals.graph_of(drawn, sizes=sizes),
             Exception,
             match="(?i)data.?dependent|scalar",
         )

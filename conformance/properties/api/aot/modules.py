@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.aot.functions import alike
@@ -19,17 +19,17 @@ Change = Callable[[nn.Module], Callable[..., Any]]
 
 def traced(module: nn.Module) -> Callable[..., Any]:
     """The module by ahead-of-time autograd; tests break it here."""
-    return torch_private.ahead_of_time_module(module)
+    return torch_testing_internals.ahead_of_time_module(module)
 
 
 def lowered(module: nn.Module, inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
     """The module lowered for inputs; tests break it here."""
-    return torch_private.lowered_module(module, inputs)
+    return torch_testing_internals.lowered_module(module, inputs)
 
 
 def graph_of(function: Callable[..., Any], *inputs: torch.Tensor) -> Callable[..., Any]:
     """The graph of a function with open sizes, its parameters kept as they are; tests break it here."""
-    return torch_private.open_graph_of(function, *inputs)  # type: ignore[no-any-return]
+    return torch_testing_internals.open_graph_of(function, *inputs)  # type: ignore[no-any-return]
 
 
 class Counted(nn.Module):
@@ -184,7 +184,7 @@ def aot_lowers_modules(lab: Lab) -> None:
     plus = lab.to(Plus())
     x, y = lab.integers(4, 2), lab.integers(4, 3)
     image = lab.integers(2, 3, 4, 5)
-    for word, change in (("real", list), ("open sizes", torch_private.open_sized)):
+    for word, change in (("real", list), ("open sizes", torch_testing_internals.open_sized)):
         for name, module, inputs, gradients in (
             ("linear", plus, (x, y), True),
             ("a constant", Constant(), (x,), True),
@@ -216,7 +216,7 @@ def aot_lowers_modules(lab: Lab) -> None:
             result[0].sum().backward()
             lab.same(f"added, {flags}, {word}", [result[0].detach(), leaves[0].grad])
 
-    fake = torch_private.open_sized([x])[0]
+    fake = torch_testing_internals.open_sized([x])[0]
 
     class Foreign(nn.Module):
         def forward(self, t: torch.Tensor) -> Any:
@@ -224,7 +224,7 @@ def aot_lowers_modules(lab: Lab) -> None:
 
     lab.raises(
         "a fake constant",
-        lambda: lowered(Foreign(), torch_private.open_sized([x])),
+        lambda: lowered(Foreign(), torch_testing_internals.open_sized([x])),
         AssertionError,
         RuntimeError,
         match="[Ff]ake|mode",

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab, own_work
 from conformance.properties.api._entries import Call, calls, forms, near
@@ -17,7 +17,7 @@ SEED = 11
 
 def traced(function: Callable[..., Any], *inputs: Any, sizes: str) -> Callable[..., Any]:
     """Return the graph of a function; tests put a wrong one in its place."""
-    graph: Callable[..., Any] = torch_private.graph_of(function, *inputs, sizes=sizes)
+    graph: Callable[..., Any] = torch_testing_internals.graph_of(function, *inputs, sizes=sizes)
     return graph
 
 
@@ -59,7 +59,7 @@ def _agrees(lab: Lab, call: Call, sizes: str, in_place: bool, trace: Callable[..
     function = _of_tensors(call, in_place)
     if not _runs(lab, function, call):
         return True  # whether the device has the operator is stated by other properties
-    with torch_private.quiet():
+    with torch_testing_internals.quiet():
         try:
             graph = trace(function, *call.copied().tensors(), sizes=sizes)
         except Exception:
@@ -69,7 +69,7 @@ def _agrees(lab: Lab, call: Call, sizes: str, in_place: bool, trace: Callable[..
             other = call  # numbers between 0 and 1 are not in its domain
         due = _seeded(function, other)
         result = _seeded(graph, other)
-    if "empty" in call.name or torch_private.draws(graph):
+    if "empty" in call.name or torch_testing_internals.draws(graph):
         return forms(result) == forms(due)
     return forms(result) == forms(due) and near(result, due)
 
@@ -89,7 +89,7 @@ def _agrees_on_the_host(lab: Lab, call: Call, sizes: str, in_place: bool) -> boo
     host = call.with_tensors([t.detach().cpu().requires_grad_(t.requires_grad) for t in call.tensors()])
     side = Lab(lab.target, str(lab.dtype).removeprefix("torch."), SEED, on_target=False)
     with own_work():
-        return _agrees(side, host.at("cpu"), sizes, in_place, torch_private.graph_of)
+        return _agrees(side, host.at("cpu"), sizes, in_place, torch_testing_internals.graph_of)
 
 
 def _over(lab: Lab, part: int, parts: int, sizes: str, *, in_place: bool = False) -> None:

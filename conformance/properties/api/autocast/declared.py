@@ -9,7 +9,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.checking import trees
+from conformance.framework import trees
 from conformance.properties.api.autocast._calls import calls
 
 #: The dtypes that autocast can lower to.

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.control_flow.loops import equal, map_over
@@ -232,7 +232,8 @@ def cond_under_vmap(lab: Lab) -> None:
     shared = lab.integers(3)
     for value in (True, False):
         pred = truth(lab, value)
-        torch_private.reset_dynamo()  # sizes seen before would be left open, which cond under vmap refuses
+        # Dynamo would treat sizes that it has seen before as dynamic, and cond under vmap rejects dynamic sizes.
+        torch_testing_internals.reset_dynamo()
         pairs = torch.vmap(
             lambda a, pred=pred: choose(
                 pred, lambda b: (b + shared, b - shared), lambda b: (b * 2, b - 10), (a,)

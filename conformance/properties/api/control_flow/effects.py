@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.func import functionalize
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.control_flow import branches, graphs
@@ -124,9 +124,9 @@ def writes_inside_are_kept_inside(lab: Lab) -> None:
         ),
     }
     for name, function in functions.items():
-        torch_private.reset_dynamo()
+        torch_testing_internals.reset_dynamo()
         graph = graphs.traced(functionalize(function), x, row, sizes="fake", closures=True)
         results, due = [graph(x, row), graph(-x, row)], [function(x, row), function(-x, row)]
         lab.same(name, results)
         lab.holds(f"{name}: as the function", equal(results, due))
-        lab.same(f"operators that write, {name}", torch_private.writing_operators(graph))
+        lab.same(f"operators that write, {name}", torch_testing_internals.writing_operators(graph))

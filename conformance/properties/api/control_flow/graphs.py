@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.func import functionalize
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.control_flow.loops import associative_scan, equal, map_over, scan, while_loop
@@ -18,7 +18,7 @@ Function = Callable[..., Any]
 
 def traced(function: Function, *inputs: Any, sizes: str, closures: bool = False) -> Function:
     """The graph of a function; tests break it here."""
-    graph: Function = torch_private.graph_of(function, *inputs, sizes=sizes, closures=closures)
+    graph: Function = torch_testing_internals.graph_of(function, *inputs, sizes=sizes, closures=closures)
     return graph
 
 
@@ -137,14 +137,14 @@ def compiled_control_flow(lab: Lab) -> None:
     }
     for name, function in functions.items():
         for backend in ("eager",):
-            torch_private.reset_dynamo()
+            torch_testing_internals.reset_dynamo()
             compiled_function = compiled(function, backend)
             with torch.no_grad():
                 for inputs in ((x, y), (y, x)):
                     result, due = compiled_function(*inputs), function(*inputs)
                     lab.same(f"{name} by {backend}", result)
                     lab.holds(f"{name} by {backend}: as eagerly", equal(result, due))
-    torch_private.reset_dynamo()
+    torch_testing_internals.reset_dynamo()
 
 
 def compiled(function: Function, backend: str) -> Function:

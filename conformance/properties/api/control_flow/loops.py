@@ -9,7 +9,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.torch_private import control_flow
+from conformance.torch_testing_internals import control_flow
 
 Function = Callable[..., Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.func import functionalize
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.control_flow import graphs
@@ -25,7 +25,7 @@ def check(
     closures: bool = False,
 ) -> None:
     """The graph of a function, traced on the first of ``calls``, gives on each what the function gives."""
-    torch_private.reset_dynamo()
+    torch_testing_internals.reset_dynamo()
     graph = graphs.traced(function, *calls[0], sizes=sizes, closures=closures)
     results = [graph(*inputs) for inputs in calls]
     lab.same(f"{name}, {sizes}", results)
@@ -75,7 +75,7 @@ def graphs_of_nested_cond(lab: Lab) -> None:
     functions = lambda a, b: torch.cond(a.sum() > b.sum(), torch.add, torch.mul, (a, b))  # noqa: E731
     y = lab.integers(3, 2)
     check(lab, "functions of torch", functions, (x, y), (y, x))
-    torch_private.reset_dynamo()
+    torch_testing_internals.reset_dynamo()
     first = graphs.traced(functions, x, y, sizes="real")
     second = graphs.traced(functionalize(first), x, y, sizes="real")
     results = [second(x, y), second(y, x)]
@@ -216,7 +216,7 @@ def graphs_of_closures(lab: Lab) -> None:
     }
     for name, function in functions.items():
         check(lab, name, function, *[(p, v) for (p,) in truths(lab, 1) for v in (x, -x)], closures=True)
-    torch_private.reset_dynamo()
+    torch_testing_internals.reset_dynamo()
     for sizes in ("real", "symbolic"):
         graph = graphs.traced(functions["tensors"], lab.put(True), x, sizes=sizes, closures=True)
         for tensor in (a, b):
@@ -250,7 +250,7 @@ def graphs_with_gradients(lab: Lab) -> None:
     x, row = leaves(4, 3)
     predicates = [p for (p,) in truths(lab, 1)]
     check(lab, "cond", of_cond, *[(p, x, row) for p in predicates])
-    torch_private.reset_dynamo()
+    torch_testing_internals.reset_dynamo()
     compiled = graphs.compiled(
         lambda p, a, r: torch.cond(p, lambda a, r: a * a * r, lambda a, r: a - r * r, (a, r)), "aot_eager"
     )

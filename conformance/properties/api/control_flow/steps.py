@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.control_flow import branches, graphs
@@ -168,7 +168,7 @@ def while_loop_counts(lab: Lab) -> None:
         ("a number", plain, (2,), x * row * row),
         ("a tree", tree, (3, 8), x + row * 7),
     ):
-        torch_private.reset_dynamo()
+        torch_testing_internals.reset_dynamo()
         for word, call in (("plain", function), ("compiled", graphs.compiled(function, "eager"))):
             *counts, last = call(x, row)
             lab.same(f"{name}, {word}: numbers", [int(count) for count in counts])

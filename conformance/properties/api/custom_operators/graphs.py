@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.library import custom_op
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.custom_operators.definition import SPACE
@@ -39,16 +39,16 @@ def graphs_of_operators(lab: Lab) -> None:
 
     x, y = lab.integers(2, 3), lab.integers(4, 3)
     for sizes in ("real", "fake", "symbolic"):
-        graph = torch_private.graph_of(by_size, x, sizes=sizes)
+        graph = torch_testing_internals.graph_of(by_size, x, sizes=sizes)
         names = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
         lab.holds(f"called, {sizes}", f"{SPACE}.reshaped.default" in names)
         lab.expect(f"value, {sizes}", graph(x), (x.view(3, 2) * 2).cpu())
     lab.expect("at another size", graph(y), (y.view(3, 4) * 2).cpu())
     for sizes in ("fake", "symbolic"):
-        graph = torch_private.graph_of(places, x, sizes=sizes)
+        graph = torch_testing_internals.graph_of(places, x, sizes=sizes)
         lab.same(f"of a size that depends on data, {sizes}", [graph(x), graph(x * 0 + 1)])
-    torch_private.reset_dynamo()
+    torch_testing_internals.reset_dynamo()
     compiled = torch.compile(by_size, backend="eager", fullgraph=True)
     lab.expect("compiled", compiled(x), (x.view(3, 2) * 2).cpu())
     lab.expect("compiled, at another size", compiled(y), (y.view(3, 4) * 2).cpu())
-    torch_private.reset_dynamo()
+    torch_testing_internals.reset_dynamo()

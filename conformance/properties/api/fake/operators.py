@@ -11,11 +11,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours import lab as bench
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.checking.trees import tensors
+from conformance.framework.trees import tensors
 from conformance.properties.api._entries import Call, calls, forms
 
 
@@ -80,7 +80,7 @@ def _agrees(lab: Lab, call: Call, make: Callable[[], Any], run: Callable[[Call],
 
 def _unknown(error: Exception) -> bool:
     text = str(error)
-    refused = isinstance(error, torch_private.dynamic_output_errors())
+    refused = isinstance(error, torch_testing_internals.dynamic_output_errors())
     return refused or "data-dependent" in text or "data dependent" in text or "data is not allocated" in text
 
 
@@ -108,7 +108,7 @@ def _over(
     for call in _strided(lab, part, parts):
         if run is _in_place and (call.in_place is None or call.name == "resize_"):
             continue
-        with torch_private.quiet():
+        with torch_testing_internals.quiet():
             agrees = not lab.on_target or _agrees(lab, call, make, run)
         lab.holds(f"{call.name} {name} has the form that is predicted", agrees)
 
@@ -130,7 +130,7 @@ for _part in range(4):
         """Each operator that torch marks as pointwise and that an entry of the database runs gives results of
         the shape of its broadcast inputs.
         """
-        with torch_private.quiet():
+        with torch_testing_internals.quiet():
             for call in _strided(lab, part, 4):
                 torch.manual_seed(11)
                 with _Shapes() as shapes:

@@ -10,10 +10,10 @@ import torch
 from torch.autograd import gradcheck
 from torch.autograd.gradcheck import GradcheckError
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.checking.trees import tree_map
+from conformance.framework.trees import tree_map
 
 #: Samples of an entry whose derivative is tried: of complex numbers, which take twice as long, one.
 LIMIT = 2
@@ -51,7 +51,7 @@ def _check(lab: Lab, name: str, info: Any, sample: Any, in_place: bool) -> None:
         outcome = gradcheck(
             function,
             tuple(given),
-            check_forward_ad=info.supports_forward_ad and not torch_private.under_a_mode(),
+            check_forward_ad=info.supports_forward_ad and not torch_testing_internals.under_a_mode(),
             check_backward_ad=info.supports_autograd,
             check_batched_grad=False,
             fast_mode=True,
@@ -77,13 +77,13 @@ for _kind, _part in itertools.product(("", "-in-place"), range(4)):
         """gradcheck passes, forward and backward, for each fourth operator over lists of tensors of the
         database.
         """
-        for info in torch_private.foreach_db()[part::4]:
-            if not info.supports_autograd or lab.dtype not in torch_private.forward_dtypes(info):
+        for info in torch_testing_internals.foreach_db()[part::4]:
+            if not info.supports_autograd or lab.dtype not in torch_testing_internals.forward_dtypes(info):
                 continue
             if in_place and info.inplace_variant is None:
                 continue
-            seed = torch_private.seed_for(info.name, str(lab.dtype))
-            samples = torch_private.foreach_inputs(info, lab.dtype, seed=seed)
+            seed = torch_testing_internals.seed_for(info.name, str(lab.dtype))
+            samples = torch_testing_internals.foreach_inputs(info, lab.dtype, seed=seed)
             limit = LIMIT_OF_COMPLEX if lab.dtype.is_complex else LIMIT
             for number, sample in enumerate(samples[:limit]):
                 _check(lab, f"{info.name} [{number}]", info, sample, in_place)

@@ -20,7 +20,7 @@ from torch.func import (
     vmap,
 )
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
@@ -160,7 +160,7 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
             due = function(yours)
             lab.same(f"{name}, {remove}", (result, mine))
             lab.holds(f"{name}, {remove}: as without", torch.equal(result, due) and torch.equal(mine, yours))
-            graph = torch_private.graph_of(functionalize(function, remove=remove), x.clone())
+            graph = torch_testing_internals.graph_of(functionalize(function, remove=remove), x.clone())
             words = [str(node.target) for node in graph.graph.nodes if str(node.target).startswith("aten.")]
             writes = [
                 word for word in words if word.split(".")[1].endswith("_") and word != "aten.copy_.default"
@@ -205,7 +205,7 @@ def graphs_of_transforms(lab: Lab) -> None:
     }
     for name, function in transformed.items():
         for sizes in ("real", "symbolic"):
-            result = torch_private.graph_of(function, x, sizes=sizes)(second)
+            result = torch_testing_internals.graph_of(function, x, sizes=sizes)(second)
             lab.same(f"{name}, {sizes} sizes", result)
             lab.holds(f"{name}, {sizes} sizes: as without", torch.equal(result, function(second)))
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.func import functionalize, vmap
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
@@ -49,7 +49,7 @@ def functionalize_more(lab: Lab) -> None:
         result = functionalize(function)(*inputs)
         lab.same(name, result)
         lab.holds(f"{name}: as without", torch.equal(result, function(*inputs)))
-        graph = torch_private.graph_of(functionalize(function), *inputs)
+        graph = torch_testing_internals.graph_of(functionalize(function), *inputs)
         lab.holds(f"{name}: in the graph", _words(graph).count("aten.index.Tensor") == count)
         lab.same(f"{name}: the graph runs", graph(*inputs))
 
@@ -60,13 +60,13 @@ def functionalize_more(lab: Lab) -> None:
     small = torch.zeros(0, device=lab.device)
     functionalize(grown)(small)
     lab.expect("a resized input", small, torch.full((10,), 2.0))
-    graph = torch_private.graph_of(functionalize(grown), torch.zeros(0, device=lab.device))
+    graph = torch_testing_internals.graph_of(functionalize(grown), torch.zeros(0, device=lab.device))
     lab.holds("a resized input: the fill has no underscore", "aten.fill_.Scalar" not in _words(graph))
     again = torch.zeros(0, device=lab.device)
     graph(again)
     lab.expect("a resized input of the graph", again, torch.full((10,), 2.0))
 
-    graph = torch_private.graph_of(functionalize(lambda: x))
+    graph = torch_testing_internals.graph_of(functionalize(lambda: x))
     lab.holds("a constant: no operators in the graph", not _words(graph))
     lab.same("a constant of the graph", graph())
 
@@ -74,7 +74,7 @@ def functionalize_more(lab: Lab) -> None:
 @behaviour("functorch", level="full", capabilities=("fake_tensors",), sees=())
 def functionalize_of_fake_tensors(lab: Lab) -> None:
     """functionalize of a function of fake tensors gives a fake tensor on the device."""
-    with torch_private.fake_tensor_mode():
+    with torch_testing_internals.fake_tensor_mode():
         x = torch.ones(2, device=lab.device, requires_grad=True)
         result = functionalize(lambda a: a.detach() + a.detach())(x)
         lab.same("size, dtype and gradient", (tuple(result.shape), result.dtype, result.requires_grad))

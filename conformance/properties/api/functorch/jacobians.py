@@ -10,7 +10,7 @@ from torch.func import hessian, jacfwd, jacrev, vmap
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.checking.trees import leaves
+from conformance.framework.trees import leaves
 
 BOTH: tuple[tuple[str, Callable[..., Any]], ...] = (("jacrev", jacrev), ("jacfwd", jacfwd))
 

@@ -11,7 +11,7 @@ from torch.func import jacrev, jvp, vjp, vmap
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.checking.trees import leaves
+from conformance.framework.trees import leaves
 
 Function = Callable[..., Any]
 

@@ -14,7 +14,7 @@ from torch.func import functional_call, grad, grad_and_value, jacfwd, jacrev, st
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.checking.trees import leaves
+from conformance.framework.trees import leaves
 
 Weights = dict[str, torch.Tensor]
 

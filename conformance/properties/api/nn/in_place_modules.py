@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
@@ -18,7 +18,9 @@ def modules_in_place(lab: Lab) -> None:
     gives otherwise, and writes into its input then and only then.
     """
     infos = [
-        op for op in torch_private.module_db() if "inplace" in inspect.signature(op.module_cls).parameters
+        op
+        for op in torch_testing_internals.module_db()
+        if "inplace" in inspect.signature(op.module_cls).parameters
     ]
     lab.same("modules", [info.name for info in infos])
 
@@ -28,8 +30,8 @@ def modules_in_place(lab: Lab) -> None:
         return leaf
 
     for info in infos:
-        seed = torch_private.seed_for(info.name, str(lab.dtype))
-        found = torch_private.module_inputs(info, lab.dtype, training=False, seed=seed)
+        seed = torch_testing_internals.seed_for(info.name, str(lab.dtype))
+        found = torch_testing_internals.module_inputs(info, lab.dtype, training=False, seed=seed)
         for number, given in enumerate(found):
             name = f"{info.name} [{number}]"
             made, called = given.constructor_input, given.forward_input

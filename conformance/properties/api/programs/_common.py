@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import torch
 
-from conformance.checking.compare import compare_exact, compare_metadata
-from conformance.checking.property import Applies
-from conformance.checking.recorder import Recorder
+from conformance.framework.compare import compare_exact, compare_metadata
+from conformance.framework.property import Applies
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.samples import extent
 from conformance.samples.programs.generator import DTYPES, programs_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from conformance.checking.invocation import attempt, attempt_on, one_line, report_error
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
 from conformance.device.compilation import compiled
+from conformance.framework.calls import attempt, attempt_on, one_line, report_error
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.api.programs._common import about, chosen, compare, in_dtypes, on_device
 from conformance.samples.programs.program import Program
 from conformance.subjects.databases import Subject

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from conformance.checking.invocation import attempt, report_error
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
 from conformance.device.capture import Captured, captured
+from conformance.framework.calls import attempt, report_error
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.api.programs._common import about, chosen, compare, in_dtypes, on_device
 from conformance.samples.programs.program import Program, run
 from conformance.subjects.databases import Subject

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import torch
 
-from conformance.checking.compare import compare_exact
-from conformance.checking.invocation import attempt_on, report_error
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
 from conformance.device.compilation import compiled
+from conformance.framework.calls import attempt_on, report_error
+from conformance.framework.compare import compare_exact
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.api.programs._common import in_dtypes
 from conformance.subjects.databases import Subject
 from conformance.target.target import Target

@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 import torch
 
-from conformance.checking.invocation import attempt_on, report_error
-from conformance.checking.property import register
-from conformance.checking.recorder import Recorder
+from conformance.framework.calls import attempt_on, report_error
+from conformance.framework.property import register
+from conformance.framework.recorder import Recorder
 from conformance.properties.api.programs._common import about, chosen, compare, in_dtypes, on_device
 from conformance.samples.programs.program import Program
 from conformance.subjects.databases import Subject

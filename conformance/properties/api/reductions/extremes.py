@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import torch
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import FLOATS, INTEGERS, behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api._host import from_array, refuses_two_devices, values
@@ -231,6 +231,6 @@ def extremes_of_truth_values(lab: Lab) -> None:
 def reductions_of_too_many_dimensions(lab: Lab) -> None:
     """Reductions along a dimension of a tensor of more than 64 dimensions are refused."""
     many = torch.ones([1] * 65, device=lab.device)
-    for entry in torch_private.op_db():
-        if torch_private.is_reduction(entry) and not entry.name.startswith("masked."):
+    for entry in torch_testing_internals.op_db():
+        if torch_testing_internals.is_reduction(entry) and not entry.name.startswith("masked."):
             lab.raises(entry.full_name, lambda: entry.op(many, dim=0), match="64")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import repeated
@@ -22,7 +22,9 @@ DERIVED = ("abs", "deg2rad", "log1p", "neg", "rad2deg", "nn.functional.relu")
 def _unary() -> list[Any]:
     """Entries of the database for functions of one tensor that say that they work on COO tensors."""
     return [
-        op for op in torch_private.op_db() if getattr(op, "supports_sparse", False) and hasattr(op, "domain")
+        op
+        for op in torch_testing_internals.op_db()
+        if getattr(op, "supports_sparse", False) and hasattr(op, "domain")
     ]
 
 

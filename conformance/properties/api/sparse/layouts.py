@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch.autograd import gradcheck
 
-from conformance import torch_private
+from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.checking.trees import tree_map
+from conformance.framework.trees import tree_map
 
 #: torch without its stubs: they know neither all forms of sparse factories nor the functions that validate.
 untyped: Any = torch
@@ -26,7 +26,7 @@ DTYPES = ("float32", "float64", "int64", "complex64")
 
 
 def _entries(names: tuple[str, ...]) -> list[Any]:
-    return [op for op in torch_private.op_db() if op.name in names]
+    return [op for op in torch_testing_internals.op_db() if op.name in names]
 
 
 def _takes_sparse(op: Any) -> bool:
@@ -44,8 +44,8 @@ def _samples(
             return lab.to(leaf.detach()).requires_grad_(leaf.requires_grad)
         return leaf
 
-    seed = torch_private.seed_for(op.name, str(layout), str(lab.dtype))
-    found = torch_private.sparse_sample_inputs(
+    seed = torch_testing_internals.seed_for(op.name, str(layout), str(lab.dtype))
+    found = torch_testing_internals.sparse_sample_inputs(
         op, layout, lab.dtype, requires_grad=requires_grad, seed=seed, limit=limit
     )
     for number, sample in enumerate(found):
@@ -96,8 +96,10 @@ def reductions_of_sparse_layouts(lab: Lab) -> None:
     """
     entries = [
         op
-        for op in torch_private.op_db()
-        if torch_private.is_reduction(op) and not op.name.startswith("masked.") and _takes_sparse(op)
+        for op in torch_testing_internals.op_db()
+        if torch_testing_internals.is_reduction(op)
+        and not op.name.startswith("masked.")
+        and _takes_sparse(op)
     ]
     lab.same("entries", [op.name for op in entries])
     for op in entries:
@@ -135,7 +137,9 @@ def products_of_sparse_layouts(lab: Lab) -> None:
     layout what it gives for the dense tensors.
     """
     entries = [
-        op for op in torch_private.op_db() if torch_private.is_elementwise_binary(op) and _takes_sparse(op)
+        op
+        for op in torch_testing_internals.op_db()
+        if torch_testing_internals.is_elementwise_binary(op) and _takes_sparse(op)
     ]
     lab.same("entries", [op.name for op in entries])
     for op, layout in itertools.product(entries, LAYOUTS):
@@ -167,7 +171,7 @@ def factories_like_sparse_layouts(lab: Lab) -> None:
     """Each factory of the database that takes a sparse tensor makes one of its size, dtype, layout, block
     size and numbers of dimensions, or of those asked for.
     """
-    entries = [op for op in torch_private.op_db() if "_like" in op.name and _takes_sparse(op)]
+    entries = [op for op in torch_testing_internals.op_db() if "_like" in op.name and _takes_sparse(op)]
     lab.same("entries", [op.name for op in entries])
     for op in entries:
         for layout in LAYOUTS:
@@ -210,13 +214,13 @@ def masked_reductions_over_no_dimensions(lab: Lab) -> None:
     """
     entries = [
         op
-        for op in torch_private.op_db()
+        for op in torch_testing_internals.op_db()
         if op.name.startswith("masked.") and getattr(op, "supports_sparse", False)
     ]
     lab.same("entries", [op.name for op in entries])
     for op in entries:
-        seed = torch_private.seed_for(op.name, str(lab.dtype))
-        found = torch_private.sample_inputs(op, lab.dtype, requires_grad=False, seed=seed)
+        seed = torch_testing_internals.seed_for(op.name, str(lab.dtype))
+        found = torch_testing_internals.sample_inputs(op, lab.dtype, requires_grad=False, seed=seed)
         for number, sample in enumerate(found):
             mask = sample.kwargs.get("mask")
             if sample.kwargs.get("dim") != 0 or (mask is None and op.name != "masked.sum"):

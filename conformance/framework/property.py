@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from conformance.model.vocabulary import CALLS, CAPABILITIES, LEVELS, MODES
 
 if TYPE_CHECKING:
-    from conformance.checking.recorder import Recorder
+    from conformance.framework.recorder import Recorder
     from conformance.target.target import Target
 
 Check = Callable[["Target", Any, "Recorder"], None]

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from conformance.checking import trees
-from conformance.checking.invocation import attempt, one_line
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import EXACT, Tolerance
+from conformance.framework import trees
+from conformance.framework.calls import attempt, one_line
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import EXACT, Tolerance
 from conformance.model.verdicts import Kind
 
 _WIDE_INTEGERS = tuple(

@@ -17,7 +17,7 @@ MAX_NOTES = 20
 CHECKED_NOTHING = "checked nothing: "
 
 
-class Enough(BaseException):
+class StopAtFirstFailure(BaseException):
     """Ends a property at the first deviation, if that is all that is asked."""
 
 
@@ -91,7 +91,7 @@ class Recorder:
                 Failure(kind, message[:MAX_MESSAGE], None if sample is None else int(sample))
             )
         if self.first_only:
-            raise Enough
+            raise StopAtFirstFailure
 
     def note(self, text: str) -> None:
         """Record something worth reading that is not a deviation (e.g. a dtype that works although

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from conformance.checking.compare import compare_values, same_bits
-from conformance.checking.recorder import Recorder
-from conformance.checking.tolerances import Tolerance
+from conformance.framework.compare import compare_values, same_bits
+from conformance.framework.recorder import Recorder
+from conformance.framework.tolerances import Tolerance
 from conformance.model.verdicts import ResultId
 
 INF, NAN = float("inf"), float("nan")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conformance.checking.tolerances import rule
+from conformance.framework.tolerances import rule
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import dataclasses
 
 import torch
 
-from conformance.checking import refusal
-from conformance.checking.invocation import is_refusal
+from conformance.framework import refusals
+from conformance.framework.calls import is_refusal
 from conformance.model.verdicts import ResultId
 from conformance.target import file as target_file
 
@@ -19,14 +19,14 @@ def test_refusals_are_declared_and_clean_or_failures() -> None:
     declared, other = ResultId.parse("value/fft_rfft@float16"), ResultId.parse("value/fft_rfft@float32")
 
     def classify(error: BaseException, result_id: ResultId = declared) -> str:
-        return refusal.classify(target, result_id, error)
+        return refusals.classify(target, result_id, error)
 
     assert classify(NotImplementedError("no")) == classify(RuntimeError("no")) == "declared"
     assert classify(NotImplementedError("no"), other) == "undeclared"
     for error in (torch.OutOfMemoryError("no"), RecursionError("no"), ValueError("no"), TypeError("no"),
                   RuntimeError("x INTERNAL ASSERT FAILED at y")):  # fmt: skip
         assert classify(error) == "undeclared"
-    assert refusal.reason(target, declared) == "no half"
+    assert refusals.reason(target, declared) == "no half"
 
 
 def test_the_answer_of_torch_for_an_allocator_without_statistics_is_clean() -> None:
@@ -36,6 +36,6 @@ def test_the_answer_of_torch_for_an_allocator_without_statistics_is_clean() -> N
         "Allocator for privateuseone is not a DeviceAllocator."
     )
     result_id = ResultId.parse("api/statistics-add-up/memory@any")
-    assert refusal.classify(target, result_id, error, ("memory_statistics",)) == "declared"
-    assert refusal.classify(target, result_id, error) == "undeclared"
+    assert refusals.classify(target, result_id, error, ("memory_statistics",)) == "declared"
+    assert refusals.classify(target, result_id, error) == "undeclared"
     assert is_refusal(error)

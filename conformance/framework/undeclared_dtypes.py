@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance.checking import trees
-from conformance.checking.invocation import Outcome, attempt
+from conformance.framework import trees
+from conformance.framework.calls import CallOutcome, attempt
 from conformance.model.verdicts import ResultId
 from conformance.target.file import DTYPES
 from conformance.target.target import Target
@@ -51,7 +51,7 @@ def unclaimed(target: Target, *values: Any) -> frozenset[str]:
     return frozenset() if declares_all(target) else dtypes_of(*values) - target.dtypes
 
 
-class _Met(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _UndeclaredDtypeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Reports the dtypes that a target does not declare of the tensors that operators take and return.
 
     Two sorts do not count. Python's numbers come as tensors of no dimensions, in dtypes of their own, beside
@@ -114,23 +114,23 @@ def _host_tensors_marked() -> Iterator[None]:
         del torch.Tensor.cpu
 
 
-def watch(target: Target, call: Callable[[], Any], note: Callable[[frozenset[str]], object]) -> Outcome:
+def watch(target: Target, call: Callable[[], Any], note: Callable[[frozenset[str]], object]) -> CallOutcome:
     """Return the outcome of ``call`` on the CPU.
 
     Meanwhile ``note`` receives each set of dtypes that an operator needs and the target does not declare.
     """
     if declares_all(target):
         return attempt(call)
-    with _Met(target, note), _host_tensors_marked():
+    with _UndeclaredDtypeMode(target, note), _host_tensors_marked():
         return attempt(call)
 
 
-def own(target: Target, result_id: ResultId) -> frozenset[str]:
+def declared_for(target: Target, result_id: ResultId) -> frozenset[str]:
     """Return the dtypes that a target declares for the subject of a result alone, and that of the result."""
     return target.dtype_overrides.get(result_id.case.subject, frozenset()) | {result_id.dtype}
 
 
-def needed(target: Target, call: Callable[[], Any], *arguments: Any) -> frozenset[str]:
+def undeclared_dtypes_of_call(target: Target, call: Callable[[], Any], *arguments: Any) -> frozenset[str]:
     """Return the dtypes that a call on the CPU needs and the target does not declare."""
     if declares_all(target):
         return frozenset()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.checking.recorder import CHECKED_NOTHING, MAX_FAILURES_KEPT, Recorder
+from conformance.framework.recorder import CHECKED_NOTHING, MAX_FAILURES_KEPT, Recorder
 from conformance.model.verdicts import CaseId, Kind, ResultId, Verdict
 
 

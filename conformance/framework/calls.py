@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from conformance.checking import refusal
-from conformance.checking.recorder import Recorder
+from conformance.framework import refusals
+from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.target.target import Target
 
@@ -38,7 +38,7 @@ _REFUSALS = (
 
 
 @dataclasses.dataclass
-class Outcome:
+class CallOutcome:
     """The outcome of a call: a value, or the error it raised."""
 
     value: Any = None
@@ -50,23 +50,23 @@ class Outcome:
         return self.error is None
 
 
-def attempt(call: Callable[[], Any]) -> Outcome:
+def attempt(call: Callable[[], Any]) -> CallOutcome:
     """Return the outcome of ``call``; errors other than Exceptions (interrupts, timeouts) pass through."""
     try:
-        return Outcome(value=call())
+        return CallOutcome(value=call())
     except Exception as error:
-        return Outcome(error=error)
+        return CallOutcome(error=error)
 
 
-def attempt_on(target: Target, call: Callable[[], Any]) -> Outcome:
+def attempt_on(target: Target, call: Callable[[], Any]) -> CallOutcome:
     """Return the outcome of ``call`` on a target, including errors that only the execution can find."""
     try:
         value = call()
         if not target.is_cpu:
             target.synchronize()
-        return Outcome(value=value)
+        return CallOutcome(value=value)
     except Exception as error:
-        return Outcome(error=error)
+        return CallOutcome(error=error)
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -77,7 +77,7 @@ def is_refusal(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(part in text for part in _REFUSALS)
 
 
-def is_answer(target: Target, error: BaseException) -> bool:
+def is_clean_refusal(target: Target, error: BaseException) -> bool:
     """Return whether an error is a device's answer to a request for something that it lacks.
 
     That is a refusal, or an AttributeError for a name that the device's module does not have.
@@ -102,8 +102,8 @@ def report_error(
     target: Target, recorder: Recorder, error: Exception, *, what: str, sample: int | None = None
 ) -> None:
     """Record an error of the target instead of a result that was due: unsupported, REFUSED or EXCEPTION."""
-    if refusal.classify(target, recorder.id, error, recorder.lacking) == "declared":
-        recorder.unsupported(refusal.why(target, recorder.id, recorder.lacking) or "")
+    if refusals.classify(target, recorder.id, error, recorder.lacking) == "declared":
+        recorder.unsupported(refusals.why(target, recorder.id, recorder.lacking) or "")
     elif is_refusal(error):
         recorder.fail(Kind.REFUSED, f"{what} was refused: {one_line(error)}", sample=sample)
     elif isinstance(error, torch.OutOfMemoryError):
