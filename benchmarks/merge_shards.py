@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 from benchmarks.measure import show
-from conformance.builds import installed
+from conformance.builds import installed_torch
 from conformance.model import digests
-from conformance.model.records import ExpectationRecord, Leg, Row
+from conformance.model.records import ExpectationRecord, Leg, ResultRow
 from conformance.plan import shards
 from conformance.report import files
 from conformance.results.judgement import Judgement, report
@@ -27,9 +27,9 @@ FAILED = (5, 300)
 DTYPES = ("float32", "float64", "bfloat16", "float16", "complex64", "complex128", "int64", "int32", "bool")
 
 
-def row(property_name: str, subject: str, dtype: str, number: int, failed: int) -> Row:
+def row(property_name: str, subject: str, dtype: str, number: int, failed: int) -> ResultRow:
     """Make up a result as large as one of a real run, whose verdict its number decides."""
-    found: Row = {
+    found: ResultRow = {
         "id": f"{property_name}/{subject}@{dtype}",
         "verdict": "pass",
         "seconds": round(0.01 + number % 97 / 1000, 6),
@@ -54,14 +54,14 @@ def row(property_name: str, subject: str, dtype: str, number: int, failed: int) 
     return found
 
 
-def rows_by_shard(failed: int) -> list[list[Row]]:
+def rows_by_shard(failed: int) -> list[list[ResultRow]]:
     """Deal results of the subjects that the suite knows to shards, as a run does.
 
     ``failed`` of a thousand fail.
     """
     names = sorted(shards.table()["eager"])
     properties = math.ceil(RESULTS / len(names) / len(DTYPES))
-    rows: list[list[Row]] = [[] for _ in range(SHARDS)]
+    rows: list[list[ResultRow]] = [[] for _ in range(SHARDS)]
     for number in range(RESULTS):
         rest, dtype = divmod(number, len(DTYPES))
         kind, _, subject = names[rest // properties].partition("/")
@@ -71,7 +71,7 @@ def rows_by_shard(failed: int) -> list[list[Row]]:
     return rows
 
 
-def expectations(rows: list[Row]) -> list[ExpectationRecord]:
+def expectations(rows: list[ResultRow]) -> list[ExpectationRecord]:
     """The entries that all shards have, each with the number of its results in this one."""
     return [
         {
@@ -93,9 +93,9 @@ def expectations(rows: list[Row]) -> list[ExpectationRecord]:
     ]
 
 
-def leg(shard: int, rows: list[Row]) -> Leg:
+def leg(shard: int, rows: list[ResultRow]) -> Leg:
     """The leg of one shard."""
-    build = installed.version()
+    build = installed_torch.version()
     judgement = Judgement(
         rows=rows,
         left_out=0,
@@ -105,8 +105,8 @@ def leg(shard: int, rows: list[Row]) -> Leg:
     )
     words = ("manifest", "target", "expectations", "torch", "backend")
     return {
-        "name": installed.leg_name(build, "eager"),
-        "build": installed.label(build),
+        "name": installed_torch.leg_name(build, "eager"),
+        "build": installed_torch.label(build),
         "torch": build,
         "mode": "eager",
         "target": {"name": "made-up", "file": "made-up.toml", "device": "cpu", "precision": "ieee"},

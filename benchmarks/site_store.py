@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from conformance.model.records import Row
+from conformance.model.records import ResultRow
 from conformance.plan.levels import manifest
 from conformance.site import build
 from conformance.site.columns import Build
@@ -43,7 +43,7 @@ def names(mode: str) -> dict[str, tuple[str, ...]]:
     return {case: tuple(dtypes) for case, dtypes in cases.items()}
 
 
-def failure(name: str, number: int) -> Row:
+def failure(name: str, number: int) -> ResultRow:
     """A row of a result that fails."""
     message = f"[3, {number}] is 1.0 at [0], expected 2.0 within 1e-05"
     return {

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from conformance.bridges.counterparts import Counterpart, Databases, stating
 from conformance.errors import UsageError
-from conformance.model.records import Leg, Row
+from conformance.model.records import Leg, ResultRow
 from conformance.model.verdicts import Kind, ResultId, Verdict, plain
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.results import privacy
@@ -119,7 +119,7 @@ def export(leg: Leg, known: Databases) -> Export:
     return Export(leg["target"]["device"], leg["torch"], tuple(placed), tuple(left))
 
 
-def deviation(row: Row) -> Deviation | Left | None:
+def deviation(row: ResultRow) -> Deviation | Left | None:
     """The deviation that a row shows; None if it shows none, or was left out by the user."""
     verdict = Verdict(row["verdict"])
     if verdict in (Verdict.PASS, Verdict.SKIP):

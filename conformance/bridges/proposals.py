@@ -11,7 +11,7 @@ from conformance.bridges.deviations import brief
 from conformance.bridges.listed import Listed, Listing
 from conformance.expectations.entries import NEVER, UNREAD, Expectation
 from conformance.expectations.index import Index
-from conformance.model.patterns import matches
+from conformance.model.id_patterns import matches
 from conformance.model.verdicts import Kind
 
 #: Kinds that a property's failures have, if a list does not say it; a value else.

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from conformance.builds import abi, known
+from conformance.builds import abi, known_builds
 from conformance.errors import UsageError
 from conformance.model.records import TorchFacts
 
@@ -138,7 +138,7 @@ def classify(
     evidence: list[str] = []
     local = version.partition("+")[2]
     repacked = _assigned(version_file, "repacked_from")
-    vouched = known.builds().get(record or "")
+    vouched = known_builds.builds().get(record or "")
     if repacked is not None:
         return "fork-like", [
             f"torch/version.py says repacked_from = {repacked!r}: that build's binaries under another label"

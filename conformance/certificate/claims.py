@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping
 
 from conformance.errors import UsageError
-from conformance.model.patterns import matches
+from conformance.model.id_patterns import matches
 from conformance.model.records import Leg
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.plan.levels.manifest import Entry

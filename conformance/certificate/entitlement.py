@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from conformance.certificate.claims import Declaration
-from conformance.model.records import Leg, Row
+from conformance.model.records import Leg, ResultRow
 from conformance.model.verdicts import Placement, Verdict, seed_of
 from conformance.model.vocabulary import LEVELS
 from conformance.plan import levels
@@ -78,7 +78,7 @@ def judge(leg: Leg, manifest: Manifest, level: str) -> Entitlement:
         unfit.append(
             f"the manifest of torch {words(demand.minor)} has nothing of level {level} in mode {demand.mode}"
         )
-    rows: dict[str, Row] = {}
+    rows: dict[str, ResultRow] = {}
     twice: set[str] = set()
     for each in leg["results"]:
         if each["id"] in rows:
@@ -174,7 +174,7 @@ def _consistent(leg: Leg) -> Iterator[str]:
         yield f"the oracle gave other values when it was asked again: {leg['oracle']['differences'][0]}"
 
 
-def _wrong(row: Row | None, demand: Demand, entry: Entry) -> str | None:
+def _wrong(row: ResultRow | None, demand: Demand, entry: Entry) -> str | None:
     """The fault of the row of a claimed result, in words to group by; None if it passes."""
     if row is None:
         return "no result"
@@ -192,7 +192,7 @@ def _wrong(row: Row | None, demand: Demand, entry: Entry) -> str | None:
     return shown
 
 
-def _left_out(row: Row | None, declaration: Declaration) -> str | None:
+def _left_out(row: ResultRow | None, declaration: Declaration) -> str | None:
     """Return a dtype that the target does not declare and without which nothing of a result is left.
 
     The result may be in the floor of a level: ``value/double@float32`` needs float64, whatever the level asks
@@ -203,13 +203,13 @@ def _left_out(row: Row | None, declaration: Declaration) -> str | None:
     return next((name for name in row.get("undeclared", ()) if name not in declaration.dtypes), None)
 
 
-def _excused(row: Row, demand: Demand, name: str) -> bool:
+def _excused(row: ResultRow, demand: Demand, name: str) -> bool:
     """Return True if torch itself is known to cause every kind of failure that the row shows."""
     kinds = {failure["kind"] for failure in row.get("failures", ())}
     return row["verdict"] in _WAIVABLE and bool(kinds) and kinds <= demand.waived.get(name, frozenset())
 
 
-def _placements(rows: Mapping[str, Row], demand: Demand) -> Iterator[tuple[str, str]]:
+def _placements(rows: Mapping[str, ResultRow], demand: Demand) -> Iterator[tuple[str, str]]:
     """The placement of each operator that must not fall back; an unknown one counts as fallback."""
     native = frozenset(demand.native)
     for name, entry in demand.entries.items():

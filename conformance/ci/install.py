@@ -11,7 +11,7 @@ import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.builds import describe, fork_like, guard, resolve
+from conformance.builds import build_spec, describe, fork_like, torch_guard
 from conformance.errors import UsageError
 from conformance.matrix import plan as plans
 from conformance.matrix.plan import Cell
@@ -48,10 +48,10 @@ def environment(cell: Cell, folder: Path, index: str | None, python: str = sys.e
     """
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty; name a new folder for the environment")
-    request = resolve.parse(cell.spec, index if "://" not in cell.spec else None)
+    request = build_spec.parse(cell.spec, index if "://" not in cell.spec else None)
     _run([python, "-m", "venv", str(folder)], "a virtual environment")
     interpreter_path = str(folder / "bin" / "python")
-    wheel = resolve.download(request, folder / "wheels", interpreter_path)
+    wheel = build_spec.download(request, folder / "wheels", interpreter_path)
     if cell.kind == "fork-like":
         wheel = fork_like.repack(wheel, folder / "fork-like", None)
     pip(interpreter_path, str(wheel))
@@ -62,8 +62,8 @@ def protected(python: str, folder: Path, wheel: Path | None = None) -> Installed
     """Record the torch of an environment, before anything else is installed there."""
     folder.mkdir(parents=True, exist_ok=True)
     installed = Installed(python, folder / "torch.json", folder / "constraints.txt")
-    guard.record(describe.of_environment(python), installed.record)
-    line = guard.constraint(describe.installed_version(python), wheel)
+    torch_guard.record(describe.of_environment(python), installed.record)
+    line = torch_guard.constraint(describe.installed_version(python), wheel)
     installed.constraints.write_text(line + "\n")
     return installed
 
@@ -81,11 +81,11 @@ def suite(installed: Installed, wheel: Path) -> None:
 
 def check(installed: Installed) -> str | None:
     """Return one sentence if torch is no longer the recorded one, else None."""
-    before = guard.recorded(installed.record)
+    before = torch_guard.recorded(installed.record)
     place = describe.locate(installed.python)
     if place.site is None:
         return f"torch was removed: it was {before.name()}; start over"
-    return guard.verdict(before, Path(place.site), str(installed.constraints))
+    return torch_guard.verdict(before, Path(place.site), str(installed.constraints))
 
 
 def backend(words: str, folder: Path | None) -> list[str]:

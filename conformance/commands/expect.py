@@ -8,7 +8,7 @@ import difflib
 from pathlib import Path
 from typing import Any
 
-from conformance.builds import installed
+from conformance.builds import installed_torch
 from conformance.commands import common, expect_import, expectation_files
 from conformance.errors import UsageError
 from conformance.expectations import check, decided, edit, entries, judge, propose
@@ -116,7 +116,7 @@ def execute_check(arguments: argparse.Namespace) -> int:
         raise UsageError(f"the run has no results of target {file.name!r}; name another one")
     book = entries.load(entries.sources(file.name, file.expectations))
     names, today = expectation_files.plans(file, arguments.extra), datetime.date.today()
-    versions = [leg["torch"] for leg in of_target] or [installed.version()]
+    versions = [leg["torch"] for leg in of_target] or [installed_torch.version()]
     mistakes = check.static(book, names, today, versions)
     for leg in of_target:
         mistakes += check.against(book, leg, today)

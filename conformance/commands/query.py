@@ -10,7 +10,7 @@ from typing import Any
 
 from conformance.commands import common
 from conformance.errors import UsageError
-from conformance.model.records import Leg, Row
+from conformance.model.records import Leg, ResultRow
 from conformance.query import language
 from conformance.query.fields import ALIASES, KEYS, ResultFields
 from conformance.report import fields, files, groups
@@ -77,7 +77,7 @@ def _counts(key: str, found: list[ResultFields]) -> list[str]:
     return [f"{count:>{width},}  {value or 'none'}" for value, count in counts.most_common()]
 
 
-def _line(leg: Leg, row: Row, *, several: bool) -> str:
+def _line(leg: Leg, row: ResultRow, *, several: bool) -> str:
     said = groups.said(row)[1].partition("\n")[0][:_SHOWN]
     where = f" [{leg['name']}]" if several else ""
     return f"{row['verdict']:<11} {row['id']}{where}{f': {said}' if said else ''}"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from conformance.builds import installed
+from conformance.builds import installed_torch
 from conformance.commands import common, snippets
 from conformance.distributed import USUAL_LIMIT
 from conformance.errors import UsageError
@@ -145,7 +145,7 @@ def execute(arguments: argparse.Namespace) -> int:
         if not chosen.part or folder is not None:
             raise
         folders.clear(chosen.output)
-        mode, build = chosen.modes[0], installed.version()
+        mode, build = chosen.modes[0], installed_torch.version()
         legs_run = [results.not_run(chosen, mode, build, str(error))]
     finally:
         signal.signal(signal.SIGTERM, previous)

@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.builds import installed
+from conformance.builds import installed_torch
 from conformance.commands import common
-from conformance.model.records import Leg, Row
+from conformance.model.records import Leg, ResultRow
 from conformance.report import groups, scripts, summary
 
 #: Seconds that the result of a script may take, and that all of it may take: a result that ends its process
@@ -33,7 +33,7 @@ def option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def make(row: Row, target: str, leg: Leg, extra: Sequence[str] = ()) -> str | None:
+def make(row: ResultRow, target: str, leg: Leg, extra: Sequence[str] = ()) -> str | None:
     """Return the script that shows a result's failure; None, with a line on stderr, if there is none."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "snippet.py"
@@ -90,7 +90,7 @@ def write(
         file = scripts.path(folder, leg, row)
         if file.exists():
             continue
-        if leg["torch"] != installed.version():
+        if leg["torch"] != installed_torch.version():
             print(f"no snippet for {row['id']}: it ran on torch {leg['torch']}", file=sys.stderr)
             continue
         script = make(row, target or summary.target_word(leg), leg, extra)

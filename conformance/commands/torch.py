@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from conformance.builds import abi, describe, fork_like, guard, overlay, resolve
+from conformance.builds import abi, build_spec, describe, fork_like, fork_like_environment, torch_guard
 from conformance.errors import UsageError
 
 
@@ -129,9 +129,9 @@ def _abi(arguments: argparse.Namespace) -> int:
 
 
 def _resolve(arguments: argparse.Namespace) -> int:
-    request = resolve.parse(arguments.build, arguments.variant)
-    wheel = resolve.download(request, arguments.download, arguments.python) if arguments.download else None
-    print(resolve.written(request, wheel))
+    request = build_spec.parse(arguments.build, arguments.variant)
+    wheel = build_spec.download(request, arguments.download, arguments.python) if arguments.download else None
+    print(build_spec.written(request, wheel))
     return 0
 
 
@@ -142,7 +142,7 @@ def _fork_like(arguments: argparse.Namespace) -> int:
     if arguments.wheel is not None:
         result = str(fork_like.repack(arguments.wheel, arguments.output, arguments.label))
     else:
-        fresh = overlay.overlay(arguments.from_environment, arguments.output, arguments.label)
+        fresh = fork_like_environment.overlay(arguments.from_environment, arguments.output, arguments.label)
         result = f"{arguments.output}{'' if fresh else ' (unchanged)'}"
     print(f"{result} in {time.monotonic() - started:.2f} s")
     return 0
@@ -150,8 +150,8 @@ def _fork_like(arguments: argparse.Namespace) -> int:
 
 def _record(arguments: argparse.Namespace) -> int:
     build = describe.of_environment(arguments.python)
-    line = guard.constraint(describe.installed_version(arguments.python), arguments.wheel)
-    guard.record(build, arguments.file)
+    line = torch_guard.constraint(describe.installed_version(arguments.python), arguments.wheel)
+    torch_guard.record(build, arguments.file)
     if arguments.constraints is not None:
         arguments.constraints.write_text(line + "\n")
     print(f"torch {build.name()} written to {arguments.file}")
@@ -159,11 +159,11 @@ def _record(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    before = guard.recorded(arguments.file)
+    before = torch_guard.recorded(arguments.file)
     place = describe.locate(arguments.python)
     if place.site is None:
         print(f"torch was removed: it was {before.name()}; install it again")
         return 1
-    wrong = guard.verdict(before, Path(place.site), arguments.constraints)
+    wrong = torch_guard.verdict(before, Path(place.site), arguments.constraints)
     print(wrong or f"torch is {before.name()}, as recorded")
     return 0 if wrong is None else 1

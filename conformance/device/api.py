@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from conformance.device import profiles
-from conformance.model.profile import Profile
+from conformance.model.profiler_trace import ProfilerTrace
 from conformance.target.target import Target
 
 #: Seconds of work that are put on a stream so that something is pending; longer ones if the host was slower.
@@ -61,7 +61,7 @@ class DeviceApi:
         """Return the bytes of device memory that are in use."""
         return int(torch.accelerator.memory_allocated(self.target.device))
 
-    def profile(self, work: Callable[[], object]) -> Profile:
+    def profile(self, work: Callable[[], object]) -> ProfilerTrace:
         """Profile some work on the device."""
         return profiles.take(self.target, work)
 

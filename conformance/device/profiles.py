@@ -14,13 +14,13 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from conformance import torch_testing_internals
-from conformance.model.profile import Operator, Profile, Row
+from conformance.model.profiler_trace import DeviceActivity, Operator, ProfilerTrace
 from conformance.target.target import Target
 
 _ACTIVITIES = {"cuda": "CUDA", "xpu": "XPU", "mtia": "MTIA", "hpu": "HPU"}
 
 
-def take(target: Target, work: Callable[[], object]) -> Profile:
+def take(target: Target, work: Callable[[], object]) -> ProfilerTrace:
     """Profile some work, the wait for it included. What the work raises ends the profile and goes on.
 
     The events are those of the collector: what torch's Python makes of them leaves out operators that call
@@ -48,8 +48,8 @@ def take(target: Target, work: Callable[[], object]) -> Profile:
             operators.append(Operator(event.correlation_id(), event.name(), event.start_thread_id(), *times))
         elif not on_host:
             link = event.linked_correlation_id()
-            rows.append(Row(event.name(), event.device_resource_id(), *times, link))
-    return Profile(rows, operators, memory, elapsed, _trace(found))
+            rows.append(DeviceActivity(event.name(), event.device_resource_id(), *times, link))
+    return ProfilerTrace(rows, operators, memory, elapsed, _trace(found))
 
 
 def _trace(found: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from conformance.errors import UsageError
 from conformance.expectations.index import Index
-from conformance.model.patterns import matches
+from conformance.model.id_patterns import matches
 from conformance.model.vocabulary import MODES
 from conformance.plan.levels import manifest
 from conformance.plan.plan import Case, Plan
@@ -97,6 +97,6 @@ def _committed() -> Plan:
 def _installed() -> Plan:
     """All that the suite has on this torch for a target that can do everything. Imports torch."""
     from conformance.plan import plan
-    from conformance.target.neutral import neutral
+    from conformance.target.unrestricted import neutral
 
     return plan.build(neutral(), "full", MODES)

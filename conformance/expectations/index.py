@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 
-from conformance.model.patterns import compile_pattern, is_literal
+from conformance.model.id_patterns import compile_pattern, is_literal
 
 
 class Index:

@@ -12,8 +12,8 @@ from typing import Literal
 
 from conformance.expectations.entries import Book, Expectation
 from conformance.expectations.index import Index
-from conformance.model.patterns import is_literal
-from conformance.model.records import ExpectationRecord, Header, Leg, Row
+from conformance.model.id_patterns import is_literal
+from conformance.model.records import ExpectationRecord, Header, Leg, ResultRow
 from conformance.model.verdicts import Verdict
 
 #: How a result relates to a kind of failure.
@@ -35,7 +35,7 @@ _SAME: tuple[Literal["id", "kind", "source", "until", "reason", "link"], ...] = 
 _NAMED = 3
 
 
-def kinds(row: Row) -> frozenset[str]:
+def kinds(row: ResultRow) -> frozenset[str]:
     """All kinds of failure that a result showed, in any attempt."""
     shown = {failure["kind"] for failure in row.get("failures", ())}
     for attempt in row.get("attempts", ()):
@@ -43,7 +43,7 @@ def kinds(row: Row) -> frozenset[str]:
     return frozenset(shown)
 
 
-def state(row: Row, kind: str) -> State:
+def state(row: ResultRow, kind: str) -> State:
     """The relation of a result to a kind of failure: it ``fails`` so, ``passes``, or is one of the others."""
     if row["verdict"] in _WORKS:
         return "passes"
@@ -86,7 +86,7 @@ def decides(leg: Leg) -> bool:
 
 
 def records(
-    rows: Mapping[str, Row], book: Book, mode: str, torch_version: str, day: datetime.date
+    rows: Mapping[str, ResultRow], book: Book, mode: str, torch_version: str, day: datetime.date
 ) -> list[ExpectationRecord]:
     """One record for every entry that speaks of a mode and a version of torch."""
     index = Index(rows)
@@ -101,7 +101,7 @@ def records(
     ]
 
 
-def _record(entry: Expectation, rows: Iterable[Row], expired: bool) -> ExpectationRecord:
+def _record(entry: Expectation, rows: Iterable[ResultRow], expired: bool) -> ExpectationRecord:
     counts: dict[State, int] = dict.fromkeys(STATES, 0)
     passing: list[str] = []
     for row in rows:

@@ -16,8 +16,8 @@ from conformance.expectations import judge
 from conformance.expectations.covering import minimal
 from conformance.expectations.entries import NEVER, UNREAD, Expectation
 from conformance.expectations.index import Index
-from conformance.model.patterns import is_literal, matches
-from conformance.model.records import Row
+from conformance.model.id_patterns import is_literal, matches
+from conformance.model.records import ResultRow
 from conformance.model.torch_range import Minor, TorchScope, between, minor
 from conformance.model.verdicts import Kind, Verdict
 
@@ -34,7 +34,7 @@ class Seen:
 
     mode: str
     torch: str
-    rows: Mapping[str, Row]
+    rows: Mapping[str, ResultRow]
     waived: Mapping[str, Collection[str]] = dataclasses.field(default_factory=dict)
 
     def state(self, result_id: str, kind: str) -> judge.State:

@@ -7,7 +7,7 @@ import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from conformance.model.patterns import matches
+from conformance.model.id_patterns import matches
 
 if TYPE_CHECKING:
     from conformance.model.verdicts import Result, ResultId

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.builds import resolve
+from conformance.builds import build_spec
 from conformance.errors import UsageError
 from conformance.plan import levels
 from conformance.target.file import TargetFile
@@ -22,7 +22,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """A build that was requested for a matrix: a word that :mod:`conformance.builds.resolve` knows, and its
+    """A requested build of a matrix: a build specification (:mod:`conformance.builds.build_spec`) and its
     kind: ``fork-like`` has it relabelled.
     """
 
@@ -43,7 +43,7 @@ class Wanted:
                 f"build {text!r} has no kind after its colon; write SPEC[:KIND[:LEVEL]] with a kind of "
                 f"{', '.join(KINDS)}"
             )
-        resolve.parse(spec)
+        build_spec.parse(spec)
         if level is not None:
             levels.check(level)
         return cls(spec, kind, level)

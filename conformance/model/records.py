@@ -88,7 +88,7 @@ class AttemptSummary(_AttemptSummaryOptional):
     seconds: float
 
 
-class Row(_ResultCore, ResultDetails, total=False):
+class ResultRow(_ResultCore, ResultDetails, total=False):
     """One result in a leg, with its final verdict; ``attempts`` only if there were several."""
 
     attempts: list[AttemptSummary]
@@ -245,7 +245,7 @@ class Leg(_LegHead, _LegOptional):
     case_totals: Totals
     cases: dict[str, str]
     oracle: OracleCheck
-    results: list[Row]
+    results: list[ResultRow]
 
 
 class Document(TypedDict):

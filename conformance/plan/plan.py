@@ -134,13 +134,13 @@ def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Pla
 
     Needs the properties and torch's databases, no backend.
     """
-    from conformance.builds import installed
+    from conformance.builds import installed_torch
     from conformance.plan import levels, needs, releases
     from conformance.properties.registry import properties
     from conformance.subjects import catalogue
 
     levels.check(level)
-    version = installed.version()
+    version = installed_torch.version()
     asked = {target.mode} if modes is None else set(modes)
     cases: list[Case] = []
     seen: dict[str, str] = {}

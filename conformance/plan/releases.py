@@ -7,7 +7,7 @@ import functools
 import sys
 from pathlib import Path
 
-from conformance.model.patterns import compile_pattern, is_literal
+from conformance.model.id_patterns import compile_pattern, is_literal
 from conformance.model.torch_range import TorchScope
 
 if sys.version_info >= (3, 11):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
 from conformance.model import documentation
-from conformance.model.records import Document, Leg, Row
+from conformance.model.records import Document, Leg, ResultRow
 from conformance.model.verdicts import Placement, ResultId, Verdict
 from conformance.model.vocabulary import KINDS
 from conformance.plan.levels.manifest import Statement
@@ -17,7 +17,7 @@ from conformance.report.summary import repeat, target_word
 from conformance.subjects.areas import AREAS
 
 #: Returns the script that shows the failure of a result of a leg; None if there is none.
-Script = Callable[[Leg, Row], str | None]
+Script = Callable[[Leg, ResultRow], str | None]
 #: One letter per verdict; the page's script reads the same table from the data.
 LETTERS = {
     Verdict.CRASH: "C",
@@ -80,7 +80,7 @@ class Names:
         return list(self.numbers)
 
 
-def no_script(leg: Leg, row: Row) -> None:
+def no_script(leg: Leg, row: ResultRow) -> None:
     """Return None: there is no script of any result."""
 
 

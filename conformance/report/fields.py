@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from conformance.expectations import judge
-from conformance.model.records import Leg, Row
+from conformance.model.records import Leg, ResultRow
 from conformance.model.verdicts import ResultId
 from conformance.query.fields import ResultFields
 from conformance.report.families import operator_family
 
 
-def of(leg: Leg, row: Row) -> ResultFields:
+def of(leg: Leg, row: ResultRow) -> ResultFields:
     """The fields of one result of a leg."""
     result_id = ResultId.parse(row["id"])
     return ResultFields(
@@ -30,6 +30,6 @@ def of(leg: Leg, row: Row) -> ResultFields:
     )
 
 
-def all_of(legs: Sequence[Leg]) -> Iterator[tuple[Leg, Row, ResultFields]]:
+def all_of(legs: Sequence[Leg]) -> Iterator[tuple[Leg, ResultRow, ResultFields]]:
     """Every result of some legs, with its fields."""
     return ((leg, row, of(leg, row)) for leg in legs for row in leg["results"])

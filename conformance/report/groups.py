@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from conformance.model.messages import message_shape, prerequisite, quotes_error
-from conformance.model.records import Leg, Row
+from conformance.model.records import Leg, ResultRow
 from conformance.model.verdicts import Kind, ResultId, Verdict
 from conformance.report.families import operator_family, property_family
 
@@ -39,7 +39,7 @@ class Group:
 
     kind: str
     shape: str
-    rows: list[tuple[int, Row]]
+    rows: list[tuple[int, ResultRow]]
 
     @property
     def count(self) -> int:
@@ -47,7 +47,7 @@ class Group:
         return len(self.rows)
 
     @property
-    def example(self) -> tuple[int, Row]:
+    def example(self) -> tuple[int, ResultRow]:
         """The result to look at first: the worst, then the first."""
         return min(self.rows, key=lambda pair: rank(pair[1]))
 
@@ -97,12 +97,12 @@ class Group:
         return f"{len(subjects)} subjects"
 
 
-def rank(row: Row) -> int:
+def rank(row: ResultRow) -> int:
     """Place of a row's verdict among all, the worst is 0."""
     return _ORDER.index(Verdict(row["verdict"]))
 
 
-def said(row: Row) -> tuple[str, str]:
+def said(row: ResultRow) -> tuple[str, str]:
     """The kind of a row's first failure and what it says."""
     if row.get("failures"):
         return row["failures"][0]["kind"], row["failures"][0]["message"]
@@ -120,9 +120,9 @@ def of(legs: Sequence[Leg]) -> list[Group]:
     return grouped(unexpected, legs)
 
 
-def grouped(rows: Iterable[tuple[int, Row]], legs: Sequence[Leg]) -> list[Group]:
+def grouped(rows: Iterable[tuple[int, ResultRow]], legs: Sequence[Leg]) -> list[Group]:
     """Some rows of legs by cause, the largest group first."""
-    by_shape: dict[tuple[str, str], list[tuple[int, Row]]] = {}
+    by_shape: dict[tuple[str, str], list[tuple[int, ResultRow]]] = {}
     plain: set[tuple[str, str]] = set()
     for number, row in rows:
         kind, message = said(row)
@@ -149,9 +149,9 @@ def _shape(kind: str, message: str, subject: str) -> str:
     return message_shape(message, subject)
 
 
-def _of_one_operator(parts: Iterable[list[tuple[int, Row]]]) -> list[list[tuple[int, Row]]]:
+def _of_one_operator(parts: Iterable[list[tuple[int, ResultRow]]]) -> list[list[tuple[int, ResultRow]]]:
     """Merge parts of one family of operators, mode and pattern; one of many families stays as it is."""
-    merged: dict[object, list[tuple[int, Row]]] = {}
+    merged: dict[object, list[tuple[int, ResultRow]]] = {}
     for part in parts:
         families = {operator_family(ResultId.parse(row["id"]).case.subject) for _, row in part}
         if len(families) > 1:
@@ -166,15 +166,15 @@ def _of_one_operator(parts: Iterable[list[tuple[int, Row]]]) -> list[list[tuple[
 
 
 def _by_family(
-    members: list[tuple[int, Row]], ran: dict[tuple[int, str], set[str]]
-) -> list[list[tuple[int, Row]]]:
+    members: list[tuple[int, ResultRow]], ran: dict[tuple[int, str], set[str]]
+) -> list[list[tuple[int, ResultRow]]]:
     """Rows with one message, split by family, except for property families in which most subjects fail."""
-    by_property: dict[str, dict[str, list[tuple[int, Row]]]] = {}
+    by_property: dict[str, dict[str, list[tuple[int, ResultRow]]]] = {}
     for number, row in members:
         case = ResultId.parse(row["id"]).case
         families = by_property.setdefault(property_family(case.property), {})
         families.setdefault(operator_family(case.subject), []).append((number, row))
-    common: list[tuple[int, Row]] = []
+    common: list[tuple[int, ResultRow]] = []
     parts = []
     for name, families in by_property.items():
         inside = [pair for family in families.values() for pair in family]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
-from conformance.model.records import Document, Leg, Row
+from conformance.model.records import Document, Leg, ResultRow
 from conformance.model.verdicts import ResultId, Verdict
 from conformance.report import groups
 from conformance.report.issue import title
@@ -40,7 +40,7 @@ def write(path: Path, results: Document) -> None:
 
 
 def _suite(leg: Leg, causes: Mapping[str, str]) -> ElementTree.Element:
-    by_case: dict[str, list[Row]] = {}
+    by_case: dict[str, list[ResultRow]] = {}
     for row in leg["results"]:
         by_case.setdefault(row["id"].rpartition("@")[0], []).append(row)
     suite = ElementTree.Element("testsuite", name=clean(leg["name"]), timestamp=leg["started"])
@@ -75,7 +75,7 @@ def _suite(leg: Leg, causes: Mapping[str, str]) -> ElementTree.Element:
 
 
 def _detail(
-    case: ElementTree.Element, tag: str, verdict: Verdict, rows: list[Row], causes: Mapping[str, str]
+    case: ElementTree.Element, tag: str, verdict: Verdict, rows: list[ResultRow], causes: Mapping[str, str]
 ) -> None:
     worst = [row for row in rows if row["verdict"] == verdict.value]
     dtypes = ", ".join(ResultId.parse(row["id"]).dtype for row in worst)

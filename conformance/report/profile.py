@@ -10,8 +10,8 @@ from pathlib import Path
 
 import jinja2
 
-from conformance.model.phases import PHASES
 from conformance.model.records import TimeEvent
+from conformance.model.time_phases import PHASES
 from conformance.model.verdicts import ResultId
 from conformance.report.words import duration
 from conformance.results.journal import Tail

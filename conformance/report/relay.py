@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from conformance.errors import UsageError
-from conformance.model.records import Leg, Row
+from conformance.model.records import Leg, ResultRow
 from conformance.report import callback
 from conformance.report.callback import Callback, Counts, FailedTest, Workflow
 from conformance.results import privacy
@@ -210,7 +210,7 @@ def _details(legs: Sequence[Leg]) -> list[FailedTest]:
     return found
 
 
-def _detail(mode: str, row: Row) -> FailedTest:
+def _detail(mode: str, row: ResultRow) -> FailedTest:
     failures = row.get("failures")
     message = f"{row['verdict']}: {failures[0]['message'] if failures else ''}"
     stack = str(failures[0].get("traceback") or "") if failures else ""

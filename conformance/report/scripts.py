@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from conformance.model.records import Leg, Row
+from conformance.model.records import Leg, ResultRow
 
 #: The folder of the scripts in the output folder of a run.
 FOLDER = "snippets"
@@ -19,7 +19,7 @@ MOST = 1 << 16
 _NAME = 80
 
 
-def path(folder: Path, leg: Leg, row: Row) -> Path:
+def path(folder: Path, leg: Leg, row: ResultRow) -> Path:
     """Return the file for the script of a result.
 
     Its name has a digest of the leg, the result and its failures: a result that fails in another way, or in
@@ -31,7 +31,7 @@ def path(folder: Path, leg: Leg, row: Row) -> Path:
     return folder / FOLDER / f"{name}-{digest}.py"
 
 
-def read(folders: Iterable[Path], leg: Leg, row: Row) -> str | None:
+def read(folders: Iterable[Path], leg: Leg, row: ResultRow) -> str | None:
     """Return the script of a result from the first of some folders that has it; None if there is none.
 
     Folders of results come from anywhere: only a regular file of a few pages is read.

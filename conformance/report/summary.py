@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from conformance.model.records import Document, Leg, Row
+from conformance.model.records import Document, Leg, ResultRow
 from conformance.model.verdicts import Verdict
 from conformance.report import groups
 from conformance.report.words import duration
@@ -97,11 +97,11 @@ def _column(legs: list[Leg], number: int) -> str:
     return str(mode if alone else f"{mode} on {legs[number]['build']}")
 
 
-def _kind(row: Row) -> str:
+def _kind(row: ResultRow) -> str:
     return f" ({row['failures'][0]['kind']})" if row.get("failures") else ""
 
 
-def _first(row: Row) -> str:
+def _first(row: ResultRow) -> str:
     """The first line of what a row says."""
     if row["verdict"] == Verdict.XPASS.value:
         return str((row.get("notes") or [""])[-1])

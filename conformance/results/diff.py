@@ -11,7 +11,7 @@ from conformance.errors import UsageError
 from conformance.expectations import judge
 from conformance.expectations.aliases import Aliases
 from conformance.model.messages import message_shape
-from conformance.model.records import Digests, Leg, Row, TargetRecord
+from conformance.model.records import Digests, Leg, ResultRow, TargetRecord
 from conformance.model.verdicts import ResultId, Verdict
 from conformance.results.merge import spoken
 
@@ -50,7 +50,7 @@ class Change:
     id: str
     old: str | None
     new: str | None
-    row: Row
+    row: ResultRow
     how: str = ""
 
     def words(self) -> str:
@@ -184,7 +184,9 @@ def _difference(old: Leg, new: Leg, aliases: Aliases) -> Difference:
     return difference
 
 
-def changed_failure(old: Row, new: Row, *, same_suite: bool = True, same_samples: bool = True) -> str:
+def changed_failure(
+    old: ResultRow, new: ResultRow, *, same_suite: bool = True, same_samples: bool = True
+) -> str:
     """Return how a failure is another one, in words; empty if it is the same, or nothing can be compared.
 
     Kinds of failure always compare. Another version of the suite may word a message differently and number
@@ -210,7 +212,7 @@ def changed_failure(old: Row, new: Row, *, same_suite: bool = True, same_samples
     return f"it does not say any more: {gone[0]}" if gone else ""
 
 
-def _shapes(row: Row) -> list[str]:
+def _shapes(row: ResultRow) -> list[str]:
     subject = ResultId.parse(row["id"]).case.subject
     return [
         f"{failure['kind']}: {message_shape(failure['message'], subject)}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 import conformance
-from conformance.builds import describe, installed
+from conformance.builds import describe, installed_torch
 from conformance.errors import UsageError
 from conformance.expectations.entries import Book
 from conformance.model import digests
@@ -45,7 +45,7 @@ def leg(ledger: Ledger, book: Book, *, today: datetime.date | None = None) -> Le
     oracle = ledger.oracle_check or {"checked": 0, "differences": []}
     return {
         "name": header["name"],
-        "build": installed.label(torch_version),
+        "build": installed_torch.label(torch_version),
         "torch": torch_version,
         "mode": header["mode"],
         "target": header["target"],
@@ -88,8 +88,8 @@ def not_run(
     target = options.target
     known: Digests = {"suite": digests.suite(), "target": target.digest}
     return {
-        "name": installed.leg_name(torch_version, mode),
-        "build": installed.label(torch_version),
+        "name": installed_torch.leg_name(torch_version, mode),
+        "build": installed_torch.label(torch_version),
         "torch": torch_version,
         "mode": mode,
         "target": options.target_words(),

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Sequence
 
 from conformance.expectations import judge
-from conformance.model.records import ExpectationRecord, ExpectationReport, Leg, Missing, Row, Totals
+from conformance.model.records import ExpectationRecord, ExpectationReport, Leg, Missing, ResultRow, Totals
 from conformance.model.verdicts import Verdict
 from conformance.results import exit_codes
 
@@ -29,7 +29,7 @@ class Judgement:
     nothing is missing: the run came to its end, and the oracle gave the same values again.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[ResultRow]
     left_out: int
     missing: Missing
     complete: bool

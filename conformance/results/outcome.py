@@ -10,7 +10,7 @@ from typing import cast
 from conformance.expectations import judge as expected
 from conformance.expectations.entries import Book, Expectation
 from conformance.expectations.index import Index
-from conformance.model.records import AttemptRow, AttemptSummary, Header, Row
+from conformance.model.records import AttemptRow, AttemptSummary, Header, ResultRow
 from conformance.model.verdicts import Verdict
 from conformance.plan.levels import manifest
 from conformance.plan.plan import Plan
@@ -28,7 +28,7 @@ MAX_ATTEMPT_MESSAGE = 1000
 class Outcome:
     """Rows of the results file by result id, and the expectations whose results all pass."""
 
-    rows: dict[str, Row]
+    rows: dict[str, ResultRow]
     obsolete: list[Expectation]
 
 
@@ -105,7 +105,7 @@ def decide(
     return Outcome(rows, obsolete)
 
 
-def waive(rows: Mapping[str, Row], waivers: Mapping[str, Mapping[str, str]]) -> None:
+def waive(rows: Mapping[str, ResultRow], waivers: Mapping[str, Mapping[str, str]]) -> None:
     """Excuse the failures for which torch itself is at fault, whatever the target expects.
 
     ``waivers`` are links by kind of failure by result id, those of the manifest that speak of this mode and
@@ -122,13 +122,13 @@ def waive(rows: Mapping[str, Row], waivers: Mapping[str, Mapping[str, str]]) -> 
                 _note(row, f"waived for every backend, since torch itself is at fault: {links[kind]}")
 
 
-def _passes(row: Row) -> bool:
+def _passes(row: ResultRow) -> bool:
     return bool(row["verdict"] in (Verdict.PASS.value, Verdict.XPASS.value))
 
 
-def _row(attempts: list[AttemptRow]) -> Row:
+def _row(attempts: list[AttemptRow]) -> ResultRow:
     verdict, shown = settle(attempts)
-    row = cast("Row", {key: value for key, value in shown.items() if key != "attempt"})
+    row = cast("ResultRow", {key: value for key, value in shown.items() if key != "attempt"})
     row["verdict"] = verdict
     if len(attempts) > 1:
         row["attempts"] = [_attempt(kept) for kept in attempts]
@@ -148,7 +148,7 @@ def _attempt(kept: AttemptRow) -> AttemptSummary:
     return summary
 
 
-def _excuse(row: Row, entries: list[Expectation]) -> None:
+def _excuse(row: ResultRow, entries: list[Expectation]) -> None:
     if row["verdict"] not in _EXCUSABLE:
         return
     kinds = expected.kinds(row)
@@ -159,5 +159,5 @@ def _excuse(row: Row, entries: list[Expectation]) -> None:
                 _note(row, f"expected until {entry.until}: {entry.reason}, {entry.link}")
 
 
-def _note(row: Row, text: str) -> None:
+def _note(row: ResultRow, text: str) -> None:
     row["notes"] = [*row.get("notes", ()), text]

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from conformance.builds import installed
-from conformance.model.records import Facts, Leg, Row
+from conformance.builds import installed_torch
+from conformance.model.records import Facts, Leg, ResultRow
 
 #: A path of a file system: a folder below the root, a home, or a drive; not the path of a web address.
 _PATH = re.compile(
@@ -70,13 +70,13 @@ def leg(whole: Leg) -> Leg:
     return cast("Leg", kept)
 
 
-def row(whole: Row) -> Row:
+def row(whole: ResultRow) -> ResultRow:
     """A row of results: ids stay as they are, messages and notes are scrubbed."""
     kept = {
         key: scrubbed(value) if key in ("failures", "notes", "attempts") else value
         for key, value in whole.items()
     }
-    return cast("Row", kept)
+    return cast("ResultRow", kept)
 
 
 def facts(whole: Facts) -> Facts:
@@ -89,7 +89,7 @@ def facts(whole: Facts) -> Facts:
         "platform": system(str(whole.get("platform", ""))),
         "torch": {key: known[key] for key in _TORCH if key in known},
         "backend": {key: backend[key] for key in _BACKEND if key in backend},
-        "environment": installed.environment(variables),
+        "environment": installed_torch.environment(variables),
         "extra": list(whole.get("extra", ())),
     }
     return cast("Facts", kept)

@@ -14,13 +14,13 @@ from concurrent import futures
 from pathlib import Path
 from typing import cast
 
-from conformance.builds import installed
+from conformance.builds import installed_torch
 from conformance.errors import UsageError
 from conformance.expectations import entries
 from conformance.expectations.entries import Book
 from conformance.expectations.index import Index
 from conformance.model import digests
-from conformance.model.patterns import is_literal
+from conformance.model.id_patterns import is_literal
 from conformance.model.records import (
     Header,
     Leg,
@@ -325,7 +325,7 @@ def header(
     facts = answer["facts"]
     target = options.target
     return {
-        "name": installed.leg_name(facts["torch"]["version"], mode),
+        "name": installed_torch.leg_name(facts["torch"]["version"], mode),
         "mode": mode,
         "target": options.target_words(),
         "level": options.level,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.builds import installed
+from conformance.builds import installed_torch
 from conformance.errors import UsageError
 from conformance.target.file import TargetFile
 
@@ -10,7 +10,7 @@ from conformance.target.file import TargetFile
 def runs_on(target: TargetFile, mode: str, torch_version: str) -> bool:
     """Return True if a target's mode runs on a build of torch, by ``mode_builds`` of its file."""
     word = target.mode_builds.get(mode, "any")
-    return word == "any" or (word == "fork-like") == installed.fork_like(torch_version)
+    return word == "any" or (word == "fork-like") == installed_torch.fork_like(torch_version)
 
 
 def chosen(target: TargetFile, words: str | None) -> list[str]:
@@ -25,7 +25,7 @@ def chosen(target: TargetFile, words: str | None) -> list[str]:
         if len(set(modes)) != len(modes):
             raise UsageError(f"--mode {words} names a mode twice; name each once")
         return modes
-    here = installed.version()
+    here = installed_torch.version()
     modes = [mode for mode in target.modes if runs_on(target, mode, here)]
     if not modes:
         raise UsageError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from conformance.builds import installed
+from conformance.builds import installed_torch
 from conformance.errors import UsageError
 from conformance.model.records import Leg
 from conformance.plan.request import Request
@@ -24,20 +24,20 @@ def run(options: Request) -> list[Leg]:
         UsageError: no mode has anything to run.
     """
     folders.clear(options.output)
-    build = installed.version()
+    build = installed_torch.version()
 
     def one(mode: str) -> Leg:
-        return leg.run(options, mode, options.output / "legs" / installed.leg_name(build, mode))
+        return leg.run(options, mode, options.output / "legs" / installed_torch.leg_name(build, mode))
 
     return each(options, one)
 
 
 def each(options: Request, run_mode: Callable[[str], Leg]) -> list[Leg]:
     """The legs that ``run_mode`` returns for the modes of a run."""
-    build = installed.version()
+    build = installed_torch.version()
     legs: list[Leg] = []
     for mode in options.modes:
-        folder = options.output / "legs" / installed.leg_name(build, mode)
+        folder = options.output / "legs" / installed_torch.leg_name(build, mode)
         try:
             legs.append(run_mode(mode))
         except leg.NothingToRun as nothing:

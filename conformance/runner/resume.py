@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from conformance.builds import installed
+from conformance.builds import installed_torch
 from conformance.errors import UsageError
 from conformance.expectations import entries
 from conformance.expectations.entries import Book
@@ -130,7 +130,7 @@ def run(chosen: Request, *, failed: bool) -> list[Leg]:
     begun = {mode: (folder / "journal.jsonl").is_file() for mode, folder in folders.items()}
     if not any(begun.values()):
         raise UsageError(
-            f"{chosen.output} holds legs of another torch than {installed.version()}; use that build, or "
+            f"{chosen.output} has legs of a torch other than {installed_torch.version()}; use that build, or "
             "run it anew"
         )
 
@@ -159,8 +159,8 @@ def _folders(chosen: Request) -> dict[str, Path]:
     """The folder of each mode's leg."""
     if (chosen.output / "journal.jsonl").is_file():
         return {chosen.modes[0]: chosen.output}
-    build = installed.version()
-    return {mode: chosen.output / "legs" / installed.leg_name(build, mode) for mode in chosen.modes}
+    build = installed_torch.version()
+    return {mode: chosen.output / "legs" / installed_torch.leg_name(build, mode) for mode in chosen.modes}
 
 
 def finished(chosen: Request, *, failed: bool) -> Document | None:

@@ -195,6 +195,6 @@ def _backend_words(backend: Mapping[str, object]) -> str:
     return f"{backend.get('module')} {backend.get('version') or ''}, ABI {backend.get('abi') or 'none'}"
 
 
-def _message(row: records.Row) -> str:
+def _message(row: records.ResultRow) -> str:
     failures = row.get("failures")
     return privacy.text(failures[0]["message"][:200]) if failures else ""

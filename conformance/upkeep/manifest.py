@@ -25,7 +25,7 @@ from conformance.model.vocabulary import MODES
 from conformance.plan.levels import manifest as manifests
 from conformance.plan.levels.manifest import Manifest, Minor, Statement, Waiver
 from conformance.target.file import HOOKS
-from conformance.target.neutral import neutral
+from conformance.target.unrestricted import neutral
 
 #: The dtypes of results by property and subject.
 _Dtypes = dict[tuple[str, str], dict[str, tuple[str, ...]]]

@@ -15,7 +15,7 @@ from conformance.framework import refusals
 from conformance.framework.calls import is_clean_refusal, report_error
 from conformance.framework.property import Property
 from conformance.framework.recorder import MAX_MESSAGE, Recorder, StopAtFirstFailure
-from conformance.model.records import Row
+from conformance.model.records import ResultRow
 from conformance.model.verdicts import CaseId, Failure, Kind, Result, ResultId, Verdict, seed_of
 from conformance.plan import needs
 from conformance.plan.plan import Case
@@ -266,7 +266,7 @@ def _other_outcome(first: Result, again: Result) -> str:
     """Return in words how a second run ended if it ended in another way, else ""."""
     if again.verdict is not Verdict.FAIL:
         return f"it ends as {again.verdict.value}"
-    words = diff.changed_failure(cast("Row", first.to_json()), cast("Row", again.to_json()))
+    words = diff.changed_failure(cast("ResultRow", first.to_json()), cast("ResultRow", again.to_json()))
     return words and f"it fails in another way ({words})"
 
 

@@ -30,7 +30,7 @@ def facts(module_name: str | None, extra: list[str]) -> Facts:
     """Versions and digests of torch and of the backend in this process, and what else it was started with."""
     import torch
 
-    from conformance.builds import describe, installed
+    from conformance.builds import describe, installed_torch
     from conformance.model import digests
 
     build = describe.of_folder(Path(torch.__file__).parents[1])
@@ -46,7 +46,7 @@ def facts(module_name: str | None, extra: list[str]) -> Facts:
             "debug": bool(torch.version.debug),
         },
         "backend": backend,
-        "environment": installed.environment(),
+        "environment": installed_torch.environment(),
         "extra": list(extra),
     }
     if module_name is not None:

@@ -8,7 +8,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from conformance.builds import fork_like, resolve
+from conformance.builds import build_spec, fork_like
 from conformance.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +34,7 @@ def _download(version: str, place: Path, tag: str) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     command += ["--python-version", f"{number[0]}.{number[1:]}", "-d", str(place), f"torch=={version}"]
     # A folder of wheels that pip is set up with comes first; then PyTorch's CPU index, if it is there.
-    for options in (["--no-index"], ["--index-url", resolve.CPU_INDEX] if _answers() else None):
+    for options in (["--no-index"], ["--index-url", build_spec.CPU_INDEX] if _answers() else None):
         if options is None:
             continue
         if subprocess.run([*command, *options], capture_output=True).returncode == 0:
@@ -49,7 +49,7 @@ def _download(version: str, place: Path, tag: str) -> Path:
 
 def _answers() -> bool:
     try:
-        with urllib.request.urlopen(f"{resolve.CPU_INDEX}/torch/", timeout=5):
+        with urllib.request.urlopen(f"{build_spec.CPU_INDEX}/torch/", timeout=5):
             return True
     except (OSError, ValueError):
         return False

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conformance.commands import common
-from conformance.model.records import Leg, Row
+from conformance.model.records import Leg, ResultRow
 from conformance.model.verdicts import Verdict
 from conformance.report import html
 from conformance.results import document
@@ -63,7 +63,7 @@ def legs_of(target: str) -> tuple[list[Any], list[Any]]:
     return [found], [before]
 
 
-def script_of(leg: Leg, row: Row) -> str | None:
+def script_of(leg: Leg, row: ResultRow) -> str | None:
     """A script for one of the causes, as ``--snippets`` writes it."""
     return SCRIPT if "/mul@" in row["id"] or "/div@" in row["id"] else None
 

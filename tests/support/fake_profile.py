@@ -18,7 +18,7 @@ import torch
 from torch.profiler import ProfilerActivity
 
 from conformance import torch_testing_internals
-from conformance.model.profile import Operator, Profile, Row
+from conformance.model.profiler_trace import DeviceActivity, Operator, ProfilerTrace
 from tests.support import fake_device
 
 _NO_KERNEL = (
@@ -36,7 +36,7 @@ GRANULE = 512
 class Api(fake_device.Api):
     """Profiles and records as documented."""
 
-    def profile(self, work: Callable[[], object]) -> Profile:
+    def profile(self, work: Callable[[], object]) -> ProfilerTrace:
         with torch.profiler.profile(activities=[ProfilerActivity.CPU]) as found:
             before = self.allocated()
             work()
@@ -57,15 +57,15 @@ class Api(fake_device.Api):
         rows = [row for row in self._rows(operators) if row]
         elapsed = max((operator.end for operator in operators), default=0.0)
         trace = {"traceEvents": [self.trace_event(row) for row in rows]}
-        return self.spoiled(Profile(rows, operators, change, elapsed, trace))
+        return self.spoiled(ProfilerTrace(rows, operators, change, elapsed, trace))
 
-    def spoiled(self, found: Profile) -> Profile:
+    def spoiled(self, found: ProfilerTrace) -> ProfilerTrace:
         return found
 
-    def trace_event(self, row: Row) -> dict[str, Any]:
+    def trace_event(self, row: DeviceActivity) -> dict[str, Any]:
         return {"ph": "X", "name": row.name, "ts": row.start, "dur": row.end - row.start, "pid": 0, "tid": 0}
 
-    def _rows(self, operators: list[Operator]) -> list[Row]:
+    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         made, clock = [], 0.0
         aten = [one for one in operators if one.name.startswith("aten::")]
         for one in aten:
@@ -80,7 +80,7 @@ class Api(fake_device.Api):
                 start = max(one.start, clock)
                 clock = start + (one.end - one.start) / 2
                 stream = 2 if "mul" in one.name else 1
-                made.append(Row(f"kernel of {one.name}", stream, start, clock, one.id))
+                made.append(DeviceActivity(f"kernel of {one.name}", stream, start, clock, one.id))
         return made
 
     # Memory: what `empty` makes is counted, in granules.
@@ -142,28 +142,28 @@ class History:
 class NoRows(Api):
     """Shows nothing of the device."""
 
-    def _rows(self, operators: list[Operator]) -> list[Row]:
+    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return []
 
 
 class Unlinked(Api):
     """Rows have no operator."""
 
-    def _rows(self, operators: list[Operator]) -> list[Row]:
+    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [dataclasses.replace(row, operator=0) for row in super()._rows(operators)]
 
 
 class LinkedToTheNext(Api):
     """The link is off by one operator."""
 
-    def _rows(self, operators: list[Operator]) -> list[Row]:
+    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [dataclasses.replace(row, operator=row.operator + 1) for row in super()._rows(operators)]
 
 
 class FirstOnly(Api):
     """A call that is like the one before has no row."""
 
-    def _rows(self, operators: list[Operator]) -> list[Row]:
+    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         rows = super()._rows(operators)
         return [
             row
@@ -175,7 +175,7 @@ class FirstOnly(Api):
 class Overlapping(Api):
     """Rows of a stream begin before the one before ends."""
 
-    def _rows(self, operators: list[Operator]) -> list[Row]:
+    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [
             dataclasses.replace(row, end=row.end + 5000 + 100 * i)
             for i, row in enumerate(super()._rows(operators))
@@ -185,14 +185,14 @@ class Overlapping(Api):
 class OneStream(Api):
     """Rows of all streams are on one."""
 
-    def _rows(self, operators: list[Operator]) -> list[Row]:
+    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [dataclasses.replace(row, stream=1) for row in super()._rows(operators)]
 
 
 class EarlyWaiters(Api):
     """Work that waits for another stream is shown before it."""
 
-    def _rows(self, operators: list[Operator]) -> list[Row]:
+    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [
             dataclasses.replace(row, start=row.start - 1e6, end=row.end - 1e6) if row.stream == 2 else row
             for row in super()._rows(operators)
@@ -202,14 +202,14 @@ class EarlyWaiters(Api):
 class Backwards(Api):
     """Start and end are exchanged."""
 
-    def _rows(self, operators: list[Operator]) -> list[Row]:
+    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [dataclasses.replace(row, start=row.end, end=row.start) for row in super()._rows(operators)]
 
 
 class OtherClock(Api):
     """Times count from another beginning."""
 
-    def _rows(self, operators: list[Operator]) -> list[Row]:
+    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         return [
             dataclasses.replace(row, start=row.start + 1e7, end=row.end + 1e7)
             for row in super()._rows(operators)
@@ -219,7 +219,7 @@ class OtherClock(Api):
 class Milliseconds(Api):
     """Durations are a thousand times too long, one behind the other."""
 
-    def _rows(self, operators: list[Operator]) -> list[Row]:
+    def _rows(self, operators: list[Operator]) -> list[DeviceActivity]:
         clock, rows = 0.0, []
         for row in super()._rows(operators):
             length = 1000 * (row.end - row.start)
@@ -231,7 +231,7 @@ class Milliseconds(Api):
 class LostFrees(Api):
     """The profile shows what was allocated, and not what was freed."""
 
-    def profile(self, work: Callable[[], object]) -> Profile:
+    def profile(self, work: Callable[[], object]) -> ProfilerTrace:
         found = super().profile(work)
         return dataclasses.replace(found, memory=found.memory + GRANULE)
 
@@ -239,21 +239,21 @@ class LostFrees(Api):
 class NoTrace(Api):
     """The exported file holds no events."""
 
-    def spoiled(self, found: Profile) -> Profile:
+    def spoiled(self, found: ProfilerTrace) -> ProfilerTrace:
         return dataclasses.replace(found, trace={"traceEvents": []})
 
 
 class NegativeDurations(Api):
     """Events of the exported file have negative durations."""
 
-    def trace_event(self, row: Row) -> dict[str, Any]:
+    def trace_event(self, row: DeviceActivity) -> dict[str, Any]:
         return super().trace_event(row) | {"dur": -1.0}
 
 
 class TraceWithoutDevice(Api):
     """The exported file has the host alone."""
 
-    def spoiled(self, found: Profile) -> Profile:
+    def spoiled(self, found: ProfilerTrace) -> ProfilerTrace:
         host = {"ph": "X", "name": "aten::mm", "ts": 0, "dur": 1}
         return dataclasses.replace(found, trace={"traceEvents": [host]})
 
@@ -263,9 +263,9 @@ class NeverStops(Api):
 
     def __init__(self, target: Any) -> None:
         super().__init__(target)
-        self.before: list[Profile] = []
+        self.before: list[ProfilerTrace] = []
 
-    def spoiled(self, found: Profile) -> Profile:
+    def spoiled(self, found: ProfilerTrace) -> ProfilerTrace:
         self.before.append(found)
         return dataclasses.replace(
             found,
@@ -277,7 +277,7 @@ class NeverStops(Api):
 class OwnError(Api):
     """An error inside of a profile becomes another."""
 
-    def profile(self, work: Callable[[], object]) -> Profile:
+    def profile(self, work: Callable[[], object]) -> ProfilerTrace:
         try:
             return super().profile(work)
         except ZeroDivisionError:
@@ -287,7 +287,7 @@ class OwnError(Api):
 class DeadAfterFork(Api):
     """A profile in which a child was forked has lost its later rows."""
 
-    def profile(self, work: Callable[[], object]) -> Profile:
+    def profile(self, work: Callable[[], object]) -> ProfilerTrace:
         before, forked = os.fork, []
 
         def fork() -> int:

@@ -46,7 +46,7 @@ from typing import Any
 
 import torch
 
-from conformance.model.patterns import matches
+from conformance.model.id_patterns import matches
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -19,7 +19,7 @@ from conformance.framework.calls import attempt_on
 from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.model.profile import Operator, Profile, Row
+from conformance.model.profiler_trace import DeviceActivity, Operator, ProfilerTrace
 from conformance.model.verdicts import Kind
 from conformance.properties.device._common import about, do, slow, uncollected, zeros
 from conformance.subjects.databases import Subject
@@ -39,10 +39,10 @@ def _square(target: Target) -> torch.Tensor:
 
 def _profile(
     target: Target, api: DeviceApi, recorder: Recorder, what: str, work: Callable[[], object]
-) -> Profile | None:
+) -> ProfilerTrace | None:
     """Profile some work that has run before: a first call may compile, or move memory."""
 
-    def both() -> Profile:
+    def both() -> ProfilerTrace:
         work()
         target.synchronize()
         return api.profile(work)
@@ -249,7 +249,7 @@ def memory(target: Target, subject: Subject, recorder: Recorder) -> None:
             kept.append(torch.exp(x))
             api.empty(size)  # freed at once
 
-    def both() -> tuple[Profile, int]:
+    def both() -> tuple[ProfilerTrace, int]:
         work()
         target.synchronize()
         with uncollected():
@@ -315,7 +315,7 @@ def end(target: Target, subject: Subject, recorder: Recorder) -> None:
     api = device_api.of(target)
     x = _square(target)
 
-    def alone() -> Profile:
+    def alone() -> ProfilerTrace:
         api.profile(lambda: torch.sin(x))
         torch.cos(x)
         target.synchronize()
@@ -344,7 +344,7 @@ def end(target: Target, subject: Subject, recorder: Recorder) -> None:
         _only_exp(recorder, outcome.value, "after a profile that an error ended")
 
 
-def _only_exp(recorder: Recorder, found: Profile, when: str) -> None:
+def _only_exp(recorder: Recorder, found: ProfilerTrace, when: str) -> None:
     ours = _of(found, "aten::exp")
     hosts = {operator.id: operator.name for operator in found.operators}
     others = [row for row in found.rows if hosts.get(row.operator, "") in ("aten::sin", "aten::cos")]
@@ -400,14 +400,14 @@ def fork(target: Target, subject: Subject, recorder: Recorder) -> None:
         )
 
 
-def _of(found: Profile, name: str) -> list[Row]:
+def _of(found: ProfilerTrace, name: str) -> list[DeviceActivity]:
     """The rows that are linked to calls of an operator, or to operators within those calls."""
     callers = [operator for operator in found.operators if operator.name == name]
     inner = {one.id for one in found.operators if any(_within(one, caller) for caller in callers)}
     return [row for row in found.rows if row.operator in inner]
 
 
-def _overlap(rows: list[Row]) -> tuple[Row, Row] | None:
+def _overlap(rows: list[DeviceActivity]) -> tuple[DeviceActivity, DeviceActivity] | None:
     """Two rows of which neither holds the other, and which share more than a tick of a clock."""
     ordered = sorted(rows, key=lambda row: (row.start, -row.end))
     for one, other in itertools.pairwise(ordered):
@@ -416,9 +416,9 @@ def _overlap(rows: list[Row]) -> tuple[Row, Row] | None:
     return None
 
 
-def _outermost(rows: list[Row], stream: int) -> list[Row]:
+def _outermost(rows: list[DeviceActivity], stream: int) -> list[DeviceActivity]:
     """The rows of a stream that no other one holds."""
-    found: list[Row] = []
+    found: list[DeviceActivity] = []
     for row in sorted((row for row in rows if row.stream == stream), key=lambda row: (row.start, -row.end)):
         if not found or row.end > found[-1].end:
             found.append(row)
@@ -435,9 +435,9 @@ def _is_event(event: object) -> bool:
     return all(isinstance(number, int | float) for number in numbers) and event["dur"] >= 0
 
 
-def _names(rows: list[Row]) -> str:
+def _names(rows: list[DeviceActivity]) -> str:
     return ", ".join(row.name for row in rows[:5]) or "none"
 
 
-def _shown(row: Row) -> str:
+def _shown(row: DeviceActivity) -> str:
     return f"{row.name} from {row.start:.1f} to {row.end:.1f} us"

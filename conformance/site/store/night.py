@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from conformance.certificate import entitlement, standing
 from conformance.errors import UsageError
-from conformance.model.records import Leg, Row
+from conformance.model.records import Leg, ResultRow
 from conformance.plan.levels import manifest
 from conformance.results import diff
 from conformance.site.columns import Build
@@ -91,7 +91,7 @@ class Night:
             status=standing.of(leg)[0],
         )
 
-    def compared(self, rows: Sequence[Row], before: Night, rows_before: Sequence[Row]) -> Night:
+    def compared(self, rows: Sequence[ResultRow], before: Night, rows_before: Sequence[ResultRow]) -> Night:
         """Return the same night with what regressed since one before it."""
         old = cast("Leg", {**before.leg, "results": rows_before})
         new = cast("Leg", {**self.leg, "results": rows})

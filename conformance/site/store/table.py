@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from conformance.model.records import FailureRow, Row
+from conformance.model.records import FailureRow, ResultRow
 from conformance.model.verdicts import Verdict
 from conformance.report.compact import LETTERS
 from conformance.results import privacy
@@ -28,11 +28,11 @@ class Table:
     """Verdicts by case, what results that are no pass say by id, and placements by case."""
 
     cases: dict[str, Verdicts] = dataclasses.field(default_factory=dict)
-    details: dict[str, Row] = dataclasses.field(default_factory=dict)
+    details: dict[str, ResultRow] = dataclasses.field(default_factory=dict)
     placements: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @staticmethod
-    def of(rows: Sequence[Row]) -> Table:
+    def of(rows: Sequence[ResultRow]) -> Table:
         """Make the table of a leg's results; private paths and long texts are cut."""
         table = Table()
         found: dict[str, tuple[list[str], list[str]]] = {}
@@ -50,12 +50,12 @@ class Table:
         table.cases = {case: (tuple(dtypes), "".join(letters)) for case, (dtypes, letters) in found.items()}
         return table
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[ResultRow]:
         """Yield the results again, as far as they are kept."""
         for case, (dtypes, letters) in self.cases.items():
             for dtype, letter in zip(dtypes, letters, strict=True):
                 name = f"{case}@{dtype}"
-                passed: Row = {"id": name, "verdict": VERDICT_OF[letter], "seconds": 0.0}
+                passed: ResultRow = {"id": name, "verdict": VERDICT_OF[letter], "seconds": 0.0}
                 yield self.details.get(name, passed)
 
     def apply(self, change: Change) -> None:
@@ -74,7 +74,7 @@ class Change:
     """The values of a table that differ from those of the night before; None for what is gone."""
 
     cases: dict[str, Verdicts | None] = dataclasses.field(default_factory=dict)
-    details: dict[str, Row | None] = dataclasses.field(default_factory=dict)
+    details: dict[str, ResultRow | None] = dataclasses.field(default_factory=dict)
     placements: dict[str, str | None] = dataclasses.field(default_factory=dict)
 
     @staticmethod
@@ -139,9 +139,9 @@ def _apply(values: dict[str, Any], changed: Mapping[str, Any]) -> None:
             values[key] = value
 
 
-def _kept(row: Row) -> Row:
+def _kept(row: ResultRow) -> ResultRow:
     """The part of a result that is kept: enough to tell one failure from another."""
-    kept: Row = {"id": row["id"], "verdict": row["verdict"], "seconds": 0.0}
+    kept: ResultRow = {"id": row["id"], "verdict": row["verdict"], "seconds": 0.0}
     failures: list[FailureRow] = [
         {"kind": failure["kind"][:20], "message": privacy.text(failure["message"][:_MESSAGE])}
         for failure in _first_of_each_kind(row.get("failures", []))

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from conformance import cli
-from conformance.builds import describe, guard, known
+from conformance.builds import describe, known_builds, torch_guard
 from conformance.errors import UsageError
 
 
@@ -60,13 +60,13 @@ def test_a_known_digest_and_a_marker_outrank_the_label(site, monkeypatch):
     (folder / "torch" / "_fork.json").write_text("{}")
     assert describe.of_folder(folder).kind == "fork"
     record = describe.of_folder(folder).record
-    monkeypatch.setattr(known, "builds", lambda: {record: known.Known("public", "torch-x.whl")})
+    monkeypatch.setattr(known_builds, "builds", lambda: {record: known_builds.Known("public", "torch-x.whl")})
     found = describe.of_folder(folder)
     assert found.kind == "public" and "torch-x.whl" in found.evidence[0]
 
 
 def test_the_table_of_known_builds():
-    for record, entry in known.builds().items():
+    for record, entry in known_builds.builds().items():
         assert len(record) == 64 and entry.kind in ("public", "fork") and entry.name
 
 
@@ -88,10 +88,10 @@ def test_nothing_is_imported(site, capsys):
 )
 def test_a_swapped_torch_is_seen(site, tmp_path, after, words):
     file = tmp_path / "before.json"
-    guard.record(describe.of_folder(site("2.13.0a0+gitcf30153")), file)
-    assert guard.verdict(guard.recorded(file), site("2.13.0a0+gitcf30153")) is None
-    sentence = guard.verdict(
-        guard.recorded(file), site(**{"version": "2.13.0a0+gitcf30153", **after}), "c.txt"
+    torch_guard.record(describe.of_folder(site("2.13.0a0+gitcf30153")), file)
+    assert torch_guard.verdict(torch_guard.recorded(file), site("2.13.0a0+gitcf30153")) is None
+    sentence = torch_guard.verdict(
+        torch_guard.recorded(file), site(**{"version": "2.13.0a0+gitcf30153", **after}), "c.txt"
     )
     assert sentence is not None and words in sentence
     assert sentence.startswith("torch was swapped: ") and "--constraint c.txt" in sentence
@@ -102,7 +102,7 @@ def test_changed_files_are_seen(site, tmp_path):
     before = describe.of_folder(folder)
     with (folder / "torch" / "lib" / "libc10.so").open("ab") as file:
         file.write(b"more")
-    assert "files of torch were changed" in (guard.verdict(before, folder) or "")
+    assert "files of torch were changed" in (torch_guard.verdict(before, folder) or "")
 
 
 def test_the_guard_as_commands(tmp_path, capsys):

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from conformance.expectations.covering import minimal
-from conformance.model.patterns import matches
+from conformance.model.id_patterns import matches
 
 IDS = [f"{name}/{subject}@{dtype}" for name in ("value", "out") for dtype in ("float32", "int64")
        for subject in ("add", "fft.fft", "fft.ifft", "sum")]  # fmt: skip

@@ -23,7 +23,7 @@ LEG = SCHEMA["$defs"]["leg"]
         (records.Missing, LEG["properties"]["missing"]),
         (records.OracleCheck, LEG["properties"]["oracle"]),
         (records.Declared, SCHEMA["$defs"]["declared"]),
-        (records.Row, SCHEMA["$defs"]["result"]),
+        (records.ResultRow, SCHEMA["$defs"]["result"]),
         (records.FailureRow, SCHEMA["$defs"]["failure"]),
         (records.AttemptSummary, SCHEMA["$defs"]["attempt"]),
         (records.ExpectationReport, SCHEMA["$defs"]["expectations"]),
@@ -36,6 +36,6 @@ def test_a_type_has_the_keys_of_its_schema(kind: Any, schema: dict[str, Any]) ->
 
 
 def test_an_attempt_is_a_row_with_its_number_and_without_other_attempts() -> None:
-    row, attempt = records.Row, records.AttemptRow
+    row, attempt = records.ResultRow, records.AttemptRow
     assert attempt.__required_keys__ == row.__required_keys__
     assert attempt.__optional_keys__ ^ row.__optional_keys__ == {"attempt", "attempts"}

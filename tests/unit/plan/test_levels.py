@@ -15,7 +15,7 @@ from conformance.plan.levels.manifest import Manifest
 from conformance.properties.registry import properties
 from conformance.subjects.catalogue import subjects
 from conformance.target import file as target_file
-from conformance.target.neutral import neutral
+from conformance.target.unrestricted import neutral
 
 MODES = ("eager", "lazy", "compile", "graph", "distributed")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.builds import installed
+from conformance.builds import installed_torch
 from conformance.plan import plan, releases
 from conformance.target import file as target_file
 
@@ -26,7 +26,7 @@ def test_each_pattern_is_of_results_that_there_are(every):
 
 
 def test_newer_releases_are_asked_all(every):
-    for version in ("2.13.0", "2.15.0+cu132", installed.version()):
+    for version in ("2.13.0", "2.15.0+cu132", installed_torch.version()):
         for name in every[::97]:
             case, _, dtype = name.rpartition("@")
             assert releases.asked(case, (dtype,), version) == (dtype,)
@@ -45,7 +45,7 @@ def test_an_older_one_is_not(version):
 def test_the_plan_goes_by_it(monkeypatch):
     target = target_file.load("cpu").target("eager")
     here = set(plan.build(target, "core").result_ids())
-    monkeypatch.setattr(installed, "version", lambda: "2.6.0")
+    monkeypatch.setattr(installed_torch, "version", lambda: "2.6.0")
     there = set(plan.build(target, "core").result_ids())
     assert there < here
     assert {"masks/indexing@float32", "value/unique@uint16"} <= here - there

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conformance.model.phases import PHASES
+from conformance.model.time_phases import PHASES
 from conformance.report import profile
 from conformance.results.journal import Journal
 from tests.support.legs import HEADER

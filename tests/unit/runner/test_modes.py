@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from conformance.builds import installed
+from conformance.builds import installed_torch
 from conformance.errors import UsageError
 from conformance.runner import modes
 from conformance.target import file as target_file
@@ -34,14 +34,14 @@ def target(**words: Any) -> Any:
 def test_modes_that_this_build_cannot_have_are_left_out(
     monkeypatch: pytest.MonkeyPatch, version: str, found: list[str]
 ) -> None:
-    monkeypatch.setattr(installed, "version", lambda: version)
+    monkeypatch.setattr(installed_torch, "version", lambda: version)
     declared = target(modes=("eager", "lazy"), mode_builds={"lazy": "fork-like"})
     assert modes.chosen(declared, None) == found
     assert modes.chosen(target(modes=("eager", "lazy"), mode_builds={}), None) == ["eager", "lazy"]
 
 
 def test_a_target_without_a_mode_for_this_build_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installed, "version", lambda: "2.13.0+cpu")
+    monkeypatch.setattr(installed_torch, "version", lambda: "2.13.0+cpu")
     with pytest.raises(UsageError, match=r"target 'cpu' has no mode that runs on torch 2\.13\.0\+cpu"):
         modes.chosen(target(modes=("lazy",), mode_builds={"lazy": "fork-like"}), None)
 
@@ -55,5 +55,5 @@ def test_modes_that_are_named_are_checked() -> None:
 
 
 def test_the_build_is_known_without_importing_torch() -> None:
-    assert installed.version() == torch.__version__
-    assert installed.leg_name("2.13.0a0+git1/x", "lazy") == "2.13.0a0+git1_x-lazy"
+    assert installed_torch.version() == torch.__version__
+    assert installed_torch.leg_name("2.13.0a0+git1/x", "lazy") == "2.13.0a0+git1_x-lazy"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import conformance
-from conformance.model.phases import PHASES
+from conformance.model.time_phases import PHASES
 from conformance.worker import stack_sampler
 from conformance.worker.stack_sampler import StackSampler, phase_of
 

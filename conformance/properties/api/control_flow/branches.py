@@ -232,7 +232,7 @@ def cond_under_vmap(lab: Lab) -> None:
     shared = lab.integers(3)
     for value in (True, False):
         pred = truth(lab, value)
-        # Dynamo would treat sizes that it has seen before as dynamic, and cond under vmap rejects dynamic sizes.
+        # Dynamo would treat the sizes of an earlier call as dynamic. cond under vmap rejects dynamic sizes.
         torch_testing_internals.reset_dynamo()
         pairs = torch.vmap(
             lambda a, pred=pred: choose(

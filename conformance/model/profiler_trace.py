@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Row:
+class DeviceActivity:
     """One piece of work of the device."""
 
     name: str
@@ -29,10 +29,10 @@ class Operator:
 
 
 @dataclass(frozen=True)
-class Profile:
+class ProfilerTrace:
     """A profile of some work and of the wait for it."""
 
-    rows: list[Row]
+    rows: list[DeviceActivity]
     operators: list[Operator]
     memory: int  # bytes of the device that were allocated and not freed, by the events in the profile
     elapsed: float  # microseconds of the work and the wait, by the host's clock

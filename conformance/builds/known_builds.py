@@ -24,5 +24,5 @@ class Known:
 @functools.cache
 def builds() -> dict[str, Known]:
     """Load the known builds by the digest of :func:`conformance.builds.describe.digest`."""
-    data = tomllib.loads((Path(__file__).parent / "known.toml").read_text())
+    data = tomllib.loads((Path(__file__).parent / "known_builds.toml").read_text())
     return {entry["record"]: Known(entry["kind"], entry["name"]) for entry in data.get("build", ())}

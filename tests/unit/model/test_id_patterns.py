@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conformance.model.patterns import matches
+from conformance.model.id_patterns import matches
 
 
 def plainly(pattern: str, text: str) -> bool:
@@ -40,7 +40,7 @@ def test_upper_and_lower_case_are_told_apart() -> None:
 @pytest.mark.parametrize("pattern", ["?*" * 40 + "x", "*a" * 40 + "z", "*" * 500 + "z", "*?a" * 30 + "z"])
 def test_a_hostile_pattern_ends(pattern) -> None:
     """In a process of its own: an endless match cannot be interrupted."""
-    code = f"from conformance.model.patterns import matches; print(matches({pattern!r}, 'a' * 200))"
+    code = f"from conformance.model.id_patterns import matches; print(matches({pattern!r}, 'a' * 200))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
     assert done.stdout.strip() == "False", done.stderr
 
