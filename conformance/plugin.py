@@ -110,7 +110,7 @@ class Session:
     def executor(self) -> Executor:
         """The executor of this process; the first call brings the backend up."""
         if self._executor is None:
-            from conformance.device.accelerator import bring_up
+            from conformance.device.bring_up import bring_up
             from conformance.oracle import announcements
             from conformance.process_control.watchdog import Watchdog
             from conformance.worker.executor import Executor

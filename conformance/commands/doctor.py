@@ -16,7 +16,7 @@ from conformance.plan import levels
 from conformance.target import file as target_file
 
 if TYPE_CHECKING:
-    from conformance.doctor.facts import Fact
+    from conformance.doctor.registration_checks import Fact
     from conformance.target.file import TargetFile
 
 #: Next steps that are shown at a time.
@@ -56,7 +56,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
     import torch
 
-    from conformance.doctor import facts, prerequisites, promises, stakes
+    from conformance.doctor import declaration_checks, impact, prerequisites, registration_checks
     from conformance.expectations import declarations
     from conformance.plan import plan
     from conformance.subjects import catalogue
@@ -69,19 +69,23 @@ def execute(arguments: argparse.Namespace) -> int:
         print(UNTESTED.format(name=file.name))
     _import(target)
     declarations.check(file, lambda: plan.build(target, "full", file.modes))
-    operators, capabilities = promises.collect(file, target, arguments.level)
+    operators, capabilities = declaration_checks.collect(file, target, arguments.level)
     groups = {
-        "Device": [*facts.collect(target), *_known_answers(target), *prerequisites.collect(target)],
+        "Device": [
+            *registration_checks.collect(target),
+            *_known_answers(target),
+            *prerequisites.collect(target),
+        ],
         "Operators": operators,
         "Capabilities": capabilities,
     }
-    limit = 10**9 if arguments.all else facts._SHOWN
+    limit = 10**9 if arguments.all else registration_checks._SHOWN
     for title, group in groups.items():
         if group:
             print(f"\n{title}")
             _table(group, limit)
     missing = [
-        stakes.with_stakes(fact, target, arguments.level)
+        impact.with_stakes(fact, target, arguments.level)
         for group in groups.values()
         for fact in group
         if fact.ok is False
@@ -96,14 +100,14 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _watch(arguments: argparse.Namespace, file: TargetFile, mode: str) -> int:
     """Run the doctor in a process of its own now and after each change; exit code of the last one."""
-    from conformance.doctor import watch
+    from conformance.doctor import file_watch
 
-    watched = watch.places(file.target(mode).module, file.path)
+    watched = file_watch.places(file.target(mode).module, file.path)
     command = [sys.executable, "-m", "conformance", "doctor", "--target", str(file.path), "--mode", mode]
     command += ["--level", arguments.level, *(["--all"] if arguments.all else [])]
     for module in arguments.extra:
         command += ["--extra", module]
-    changed = watch.changes(watched)
+    changed = file_watch.changes(watched)
     code = 1
     try:
         code, before = _once(command)
@@ -114,7 +118,7 @@ def _watch(arguments: argparse.Namespace, file: TargetFile, mode: str) -> int:
             more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
             print(f"{paths[0].name}{more} changed", flush=True)
             code, now = _once(command)
-            print("\n".join(watch.difference(before, now)), flush=True)
+            print("\n".join(file_watch.difference(before, now)), flush=True)
             before = now
     except KeyboardInterrupt:
         return code
@@ -137,7 +141,7 @@ def _import(target: Any) -> None:
     import torch
 
     from conformance import torch_testing_internals
-    from conformance.device.accelerator import check_device, import_backend
+    from conformance.device.bring_up import check_device, import_backend
 
     import_backend(target)
     try:
@@ -153,10 +157,10 @@ def _import(target: Any) -> None:
 
 
 def _known_answers(target: Any) -> list[Fact]:
-    from conformance.device import probe
-    from conformance.doctor.facts import Fact
+    from conformance.device import known_answer_probe
+    from conformance.doctor.registration_checks import Fact
 
-    wrong = probe.known_answers(target)
+    wrong = known_answer_probe.known_answers(target)
     step = "fix copies to and from the CPU first: without them nothing can be checked"
     return [
         Fact(
@@ -169,14 +173,14 @@ def _known_answers(target: Any) -> list[Fact]:
 
 
 def _table(facts_of_group: Sequence[Fact], limit: int) -> None:
-    from conformance.doctor import facts
+    from conformance.doctor import registration_checks
 
     width = max(len(fact.subject) for fact in facts_of_group)
     for fact in facts_of_group:
         mark = {True: "ok", False: "MISSING", None: "-"}[fact.ok]
         print(f"{mark:8s}{fact.subject:{width}s}  {fact.text}")
         if fact.items:
-            print(f"{'':8s}{'':{width}s}  {facts.shorten(fact.items, limit)}")
+            print(f"{'':8s}{'':{width}s}  {registration_checks.shorten(fact.items, limit)}")
 
 
 def _steps(missing: Sequence[Fact], arguments: argparse.Namespace) -> None:

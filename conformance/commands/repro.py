@@ -86,7 +86,7 @@ def _here(
     """Run the result in this process, which the device may take down."""
     faulthandler.enable()
 
-    from conformance.device.accelerator import bring_up
+    from conformance.device.bring_up import bring_up
     from conformance.plan.plan import Case
     from conformance.properties.registry import find
     from conformance.reproduction.trial import Trial

@@ -40,9 +40,9 @@ def execute(arguments: argparse.Namespace) -> int:
         )
     if path.exists():
         raise UsageError(f"{path} exists already; remove it or name another file with -o")
-    from conformance.doctor import probing
+    from conformance.doctor import target_draft
 
-    draft = probing.draft_target(arguments.new, arguments.module)
+    draft = target_draft.draft_target(arguments.new, arguments.module)
     try:
         path.write_text(draft.text)
     except OSError as error:

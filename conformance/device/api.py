@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from conformance.device import profiles
+from conformance.device import profiler
 from conformance.model.profiler_trace import ProfilerTrace
 from conformance.target.target import Target
 
@@ -63,11 +63,11 @@ class DeviceApi:
 
     def profile(self, work: Callable[[], object]) -> ProfilerTrace:
         """Profile some work on the device."""
-        return profiles.take(self.target, work)
+        return profiler.take(self.target, work)
 
-    def memory_history(self) -> profiles.MemoryHistory:
+    def memory_history(self) -> profiler.MemoryHistory:
         """Return the history of the device's memory."""
-        return profiles.MemoryHistory(self.target)
+        return profiler.MemoryHistory(self.target)
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a copy of a host tensor in pinned memory."""
@@ -101,7 +101,7 @@ class DeviceApi:
 _make: Callable[[Target], DeviceApi] = DeviceApi
 
 
-def of(target: Target) -> DeviceApi:
+def device_api(target: Target) -> DeviceApi:
     """Return the API of a target."""
     return _make(target)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from conformance.device.probe import dtype_of
-from conformance.doctor.facts import Fact
+from conformance.device.known_answer_probe import dtype_of
+from conformance.doctor.registration_checks import Fact
 from conformance.framework.calls import one_line
 from conformance.samples.copies import Copier, WrongCopy
 from conformance.target.target import Target

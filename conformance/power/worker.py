@@ -20,7 +20,7 @@ from typing import Any, TextIO
 
 import torch
 
-from conformance.device.accelerator import bring_up
+from conformance.device.bring_up import bring_up
 from conformance.model import digests
 from conformance.model.verdicts import Result, Verdict
 from conformance.model.vocabulary import LEVELS

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterator
 from typing import cast
 
-from conformance.device import probe, process_state
+from conformance.device import known_answer_probe, process_state
 from conformance.framework import refusals
 from conformance.framework.calls import is_clean_refusal, report_error
 from conformance.framework.property import Property
@@ -259,7 +259,7 @@ class Executor:
         return any(name not in self._never for name in self._probe())
 
     def _probe(self) -> dict[str, str]:
-        return {} if self.target.elsewhere else probe.known_answers(self.target)
+        return {} if self.target.elsewhere else known_answer_probe.known_answers(self.target)
 
 
 def _other_outcome(first: Result, again: Result) -> str:

@@ -87,8 +87,8 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> Prepar
 
     UsageError if the target is unfit, or its file names results that do not exist.
     """
-    from conformance.device import probe
-    from conformance.device.accelerator import use
+    from conformance.device import known_answer_probe
+    from conformance.device.bring_up import use
     from conformance.subjects import catalogue
     from conformance.target import file as files
 
@@ -97,7 +97,7 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> Prepar
     target = file.target(mode)
     use(target)
     if not target.is_cpu:
-        wrong = probe.known_answers(target)
+        wrong = known_answer_probe.known_answers(target)
         if "copy" in wrong:
             raise UsageError(
                 f"device {target.device!r} of target {target.name!r} does not copy to and from the CPU: "
@@ -144,7 +144,7 @@ def names(target_file: str, mode: str, extra: list[str]) -> ResultNames:
     The backend is imported only if torch does not know the name of its device without it: expectations are
     also checked on machines without the device. UsageError if the name stays unknown.
     """
-    from conformance.device.accelerator import check_device, import_backend
+    from conformance.device.bring_up import check_device, import_backend
     from conformance.plan import plan
     from conformance.subjects import catalogue
     from conformance.target import file as files

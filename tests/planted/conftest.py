@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.distributed import team
+from conformance.distributed import worker_ranks
 from tests.support import python_path
 
 
@@ -17,6 +17,6 @@ def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pa
     monkeypatch.setenv("PYTHONPATH", python_path())
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     yield tmp_path, monkeypatch
-    for world in team._worlds.values():
+    for world in worker_ranks._worlds.values():
         world.kill()
-    team._worlds.clear()
+    worker_ranks._worlds.clear()

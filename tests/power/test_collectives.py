@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from conformance.distributed.programs import Rank, program
-from conformance.distributed.world import World
+from conformance.distributed.rank_pool import RankPool
+from conformance.distributed.rank_programs import Rank, program
 from conformance.power.faults import Fault
 from conformance.power.planters.collectives import Collectives
 
@@ -39,9 +39,9 @@ def collectives(rank: Rank) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def planted() -> Iterator[tuple[Collectives, World]]:
+def planted() -> Iterator[tuple[Collectives, RankPool]]:
     planter = Collectives()
-    world = World("cpu", 2)
+    world = RankPool("cpu", 2)
     yield planter, world
     world.close()
 
@@ -49,7 +49,7 @@ def planted() -> Iterator[tuple[Collectives, World]]:
 RIGHT = {"sum": [3.0] * 4, "again": [5.0] * 4, "gathered": [0.0, 0.0, 1.0, 1.0], "of first": [0.0, 0.0]}
 
 
-def answers(world: World) -> list[dict[str, Any]]:
+def answers(world: RankPool) -> list[dict[str, Any]]:
     found = world.run(collectives)
     assert all(answer.ok for answer in found), found
     return [answer.value for answer in found]
@@ -70,7 +70,7 @@ def answers(world: World) -> list[dict[str, Any]]:
     ],
 )
 def test_a_fault_of_a_collective(
-    planted: tuple[Collectives, World], method: str, kind: str, wrong: dict[str, Any]
+    planted: tuple[Collectives, RankPool], method: str, kind: str, wrong: dict[str, Any]
 ) -> None:
     planter, world = planted
     planter.arm(Fault(f"c10d::{method}", kind))
@@ -84,7 +84,7 @@ def test_a_fault_of_a_collective(
     assert planter.disarm().met == 0
 
 
-def test_a_fault_on_one_rank(planted: tuple[Collectives, World]) -> None:
+def test_a_fault_on_one_rank(planted: tuple[Collectives, RankPool]) -> None:
     planter, world = planted
     planter.arm(Fault("c10d::allreduce", "collective-second-rank"))
     first, second = answers(world)
@@ -93,7 +93,7 @@ def test_a_fault_on_one_rank(planted: tuple[Collectives, World]) -> None:
     assert second["sum"] == [3.0, 3.0, 3.0, 0.0]
 
 
-def test_learning_sees_what_the_ranks_met(planted: tuple[Collectives, World]) -> None:
+def test_learning_sees_what_the_ranks_met(planted: tuple[Collectives, RankPool]) -> None:
     planter, world = planted
     planter.take_observed()
     planter.observe(True)

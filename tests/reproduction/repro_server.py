@@ -19,7 +19,7 @@ import torch._dynamo  # noqa: F401  (the broken backend needs it)
 from forks import Server, serve
 
 from conformance.commands.repro import find_kind
-from conformance.device.accelerator import bring_up
+from conformance.device.bring_up import bring_up
 from conformance.model.verdicts import ResultId
 from conformance.properties.registry import find
 from conformance.reproduction import script, snippet

@@ -109,7 +109,7 @@ def input_written() -> None:
 @fault
 def other_dtype() -> None:
     """The result has another dtype."""
-    from conformance.distributed.calls import Running
+    from conformance.distributed.collective_call import Running
 
     real = Running.wait
     Running.wait = lambda self: [t.double() for t in real(self)]  # type: ignore[method-assign]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from conformance.distributed.programs import Rank, program
+from conformance.distributed.rank_programs import Rank, program
 
 
 @program

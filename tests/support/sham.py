@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from conformance import suite
-from conformance.device import probe
+from conformance.device import known_answer_probe
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
@@ -51,7 +51,7 @@ def first(recorder: Recorder) -> bool:
 
 def break_device() -> None:
     """Make every later addition on the device wrong."""
-    probe.PARTS["add"] = lambda start: (start, [[0, 2, 4], [6, 8, 10]])
+    known_answer_probe.PARTS["add"] = lambda start: (start, [[0, 2, 4], [6, 8, 10]])
 
 
 def good(recorder: Recorder) -> None:

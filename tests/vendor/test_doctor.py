@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.doctor import isolated, trials
+from conformance.doctor import capability_trials, trial_process
 from conformance.errors import UsageError
 from conformance.target import file as target_file
 from tests.vendor import harness
@@ -56,7 +56,7 @@ def test_a_trial_that_kills_its_process_is_written_down(tmp_path: Path) -> None:
         r"#   blocks [\d,]+ of core, [\d,]+ of full results; openreg: csrc/runtime/OpenRegStream", text
     )
     words = re.findall(r"^(\w+) = (?:false|\"crashes\")$", text, re.MULTILINE)
-    assert words == sorted(words, key=trials.ORDER.index) and len(words) > 10
+    assert words == sorted(words, key=capability_trials.ORDER.index) and len(words) > 10
     first = done.stdout.splitlines()[-1]
     assert first.startswith(f"{len(words)} capabilities do not answer; a bring-up comes to {words[0]} first")
     assert "\nfunctorch = false" in text
@@ -82,7 +82,7 @@ def test_a_trial_that_hangs_costs_its_own_time(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "sleepy.toml").write_text('schema = 1\nname = "sleepy"\nmodule = "sleepy"\ndevice = "cpu"\n')
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     names = ["capability:inplace", "capability:conj_neg_views", "capability:out_variants"]
-    found = isolated.run(tmp_path / "sleepy.toml", "eager", names, seconds=15)
+    found = trial_process.run(tmp_path / "sleepy.toml", "eager", names, seconds=15)
     assert [found[name].ok for name in names] == [True, False, True]
     assert found[names[1]].text == "the process hung for 15 s"
 
@@ -94,7 +94,7 @@ def test_a_backend_that_cannot_be_imported_ends_the_trials(
     (tmp_path / "broken.toml").write_text('schema = 1\nname = "b"\nmodule = "broken"\ndevice = "cpu"\n')
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(UsageError, match=r"could not start: ended with code 1.*no driver"):
-        isolated.run(tmp_path / "broken.toml", "eager", ["capability:inplace"])
+        trial_process.run(tmp_path / "broken.toml", "eager", ["capability:inplace"])
 
 
 def test_the_next_steps_say_what_is_at_stake(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from conformance.distributed import team
-from conformance.distributed.calls import Call, Shape, Tensors
+from conformance.distributed import worker_ranks
+from conformance.distributed.collective_call import CollectiveCall, Shape, Tensors
 from conformance.distributed.collectives import LARGEST, Collective, find, numbers
-from conformance.distributed.programs import Rank, program
+from conformance.distributed.rank_programs import Rank, program
 from conformance.framework.compare import compare_values
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import EXACT, Tolerance, unit_of
@@ -62,7 +62,7 @@ def collect(rank: Rank, name: str, shapes: Sequence[Shape], dtype: str, root: in
             t.to(rank.device)
             for t in given_by(collective, rank.rank, rank.size, shape, getattr(torch, dtype))
         ]
-        call = Call(range(rank.size), rank.rank, root, collective.reduction)
+        call = CollectiveCall(range(rank.size), rank.rank, root, collective.reduction)
         outputs = collective.issue(dist, call, tensors).wait()
         results.append((host(outputs), host(tensors)))
     return results
@@ -115,7 +115,7 @@ def compare_ranks(
 def still_works(target: Target, recorder: Recorder, after: str) -> bool:
     """Return whether the group still sums up after a refusal."""
     collective = find("all_reduce")
-    answers = team.values(
+    answers = worker_ranks.values(
         target,
         recorder,
         collect,

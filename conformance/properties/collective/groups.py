@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from conformance.distributed import team
-from conformance.distributed.calls import Call
+from conformance.distributed import worker_ranks
+from conformance.distributed.collective_call import CollectiveCall
 from conformance.distributed.collectives import Collective, find
-from conformance.distributed.programs import Rank, program
+from conformance.distributed.rank_programs import Rank, program
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.collective._common import any_dtype, compare_ranks, given_by, host
@@ -37,7 +37,7 @@ def within(rank: Rank, name: str) -> list[Any]:
             results.append(None)
             continue
         me = ranks.index(rank.rank)
-        call = Call(ranks, me, len(ranks) - 1, collective.reduction, group=group)
+        call = CollectiveCall(ranks, me, len(ranks) - 1, collective.reduction, group=group)
         tensors = [t.to(rank.device) for t in given_by(collective, me, len(ranks), _SHAPE, torch.float32)]
         results.append(host(collective.issue(dist, call, tensors).wait()))
         rank.synchronize()
@@ -60,7 +60,7 @@ def within(rank: Rank, name: str) -> list[Any]:
 def collective_groups(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Make the groups for the check, and destroy them afterwards."""
     collective: Collective = subject.info
-    answers = team.values(
+    answers = worker_ranks.values(
         target, recorder, within, what=f"{collective.name} in a group", name=collective.name
     )
     if answers is None:

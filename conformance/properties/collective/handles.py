@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from conformance.device.capture import side_stream
-from conformance.distributed import team
-from conformance.distributed.calls import Call
+from conformance.distributed import worker_ranks
+from conformance.distributed.collective_call import CollectiveCall
 from conformance.distributed.collectives import Collective, find
-from conformance.distributed.programs import Rank, program
+from conformance.distributed.rank_programs import Rank, program
 from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
@@ -56,7 +56,7 @@ def behind_a_slow_kernel(rank: Rank, collective: Collective) -> tuple[float, lis
     delay = rank.target.hook("delay")
     given = [t.to(rank.device) for t in given_by(collective, rank.rank, rank.size, _SHAPE, torch.float32)]
     tensors = [torch.full_like(t, 77.0) for t in given]
-    call = Call(
+    call = CollectiveCall(
         range(rank.size), rank.rank, rank.size - 1, collective.reduction, asynchronous=collective.asynchronous
     )
     rank.synchronize()
@@ -103,7 +103,7 @@ def collective_order(target: Target, subject: Subject, recorder: Recorder) -> No
 
 def _in_order(target: Target, recorder: Recorder, collective: Collective, *, aside: bool) -> None:
     what = f"{collective.name} on a side stream" if aside else collective.name
-    answers = team.values(target, recorder, ordered, what=what, name=collective.name, aside=aside)
+    answers = worker_ranks.values(target, recorder, ordered, what=what, name=collective.name, aside=aside)
     if answers is None:
         return
     size = len(answers)
@@ -137,7 +137,7 @@ def in_flight(rank: Rank, name: str) -> dict[str, Any]:
     import torch.distributed as dist
 
     collective = find(name)
-    call = Call(range(rank.size), rank.rank, 0, collective.reduction, asynchronous=True)
+    call = CollectiveCall(range(rank.size), rank.rank, 0, collective.reduction, asynchronous=True)
     running, kept = [], []
     for salt in range(_IN_FLIGHT):
         given = given_by(collective, rank.rank, rank.size, (33, 5), torch.float32, salt)
@@ -171,7 +171,7 @@ def in_flight(rank: Rank, name: str) -> dict[str, Any]:
 def collective_handles(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check four calls with other numbers each."""
     collective: Collective = subject.info
-    answers = team.values(
+    answers = worker_ranks.values(
         target, recorder, in_flight, what=f"several {collective.name}", name=collective.name
     )
     if answers is None:

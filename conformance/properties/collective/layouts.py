@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from conformance.distributed import team
-from conformance.distributed.calls import Call
+from conformance.distributed import worker_ranks
+from conformance.distributed.collective_call import CollectiveCall
 from conformance.distributed.collectives import Collective, find
-from conformance.distributed.layouts import DENSE, LAYOUTS, room, written_beside
-from conformance.distributed.programs import Rank, program
+from conformance.distributed.rank_programs import Rank, program
+from conformance.distributed.strided_buffers import DENSE, LAYOUTS, room, written_beside
 from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
@@ -37,7 +37,9 @@ def strided(rank: Rank, name: str, given_layout: str, result_layout: str) -> Any
     import torch.distributed as dist
 
     collective = find(name)
-    call = Call(range(rank.size), rank.rank, rank.size - 1, collective.reduction, layout=result_layout)
+    call = CollectiveCall(
+        range(rank.size), rank.rank, rank.size - 1, collective.reduction, layout=result_layout
+    )
     given = [t.to(rank.device) for t in given_by(collective, rank.rank, rank.size, _SHAPE, torch.float32)]
     tensors = [laid_out(t, given_layout) for t in given]
     try:
@@ -80,7 +82,7 @@ def collective_layouts(target: Target, subject: Subject, recorder: Recorder) -> 
     collective: Collective = subject.info
     for layouts in pairs_of(collective):
         what = f"{collective.name} of {layouts[0]} tensors into {layouts[1]} ones"
-        answers = team.values(
+        answers = worker_ranks.values(
             target,
             recorder,
             strided,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from conformance.distributed import team
+from conformance.distributed import worker_ranks
 from conformance.distributed.collectives import Collective
 from conformance.framework.compare import compare_exact
 from conformance.framework.property import register
@@ -37,8 +37,8 @@ def collective_value(target: Target, subject: Subject, recorder: Recorder) -> No
     """Check every shape once with the last rank as root, in one program."""
     collective: Collective = subject.info
     dtype = getattr(torch, recorder.id.dtype)
-    shapes, size = shapes_of(collective), team.size()
-    answers = team.values(
+    shapes, size = shapes_of(collective), worker_ranks.size()
+    answers = worker_ranks.values(
         target,
         recorder,
         collect,

@@ -56,7 +56,7 @@ WAYS: dict[str, Callable[[device_api.DeviceApi, Any, Any], None]] = {
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Write on one stream and read on another, ordered in each of the ways."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     # Twice, with the same values: a device may run the first call of a kind at once, with nothing to order.
     for place, (way, wait) in [*enumerate(WAYS.items()), *enumerate(WAYS.items())]:
         x, y = zeros(target), zeros(target)

@@ -37,7 +37,7 @@ RESOLUTION = 0.01
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     x = zeros(target)
 
     def work() -> list[float]:

@@ -63,7 +63,7 @@ def _recorded(api: DeviceApi, sizes: tuple[int, ...]) -> tuple[list[torch.Tensor
 )
 def events(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     outcome = do(target, recorder, "recording allocations", lambda: _recorded(api, (1000, 3000, 70_000)))
     if not outcome.ok:
         return
@@ -122,7 +122,7 @@ def events(target: Target, subject: Subject, recorder: Recorder) -> None:
 )
 def segments(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
 
     def both() -> tuple[list[torch.Tensor], dict[str, Any], int]:
         with uncollected():

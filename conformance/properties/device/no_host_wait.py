@@ -31,7 +31,7 @@ from conformance.target.target import Target
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     x, y = zeros(target), zeros(target)
     ways: dict[str, Callable[[], Any]] = {
         "launching a kernel": lambda: x.add_(1),

@@ -25,7 +25,7 @@ from conformance.target.target import Target
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     for dtype in (torch.float32, torch.int64, torch.uint8):
         if not target.declares(str(dtype).removeprefix("torch.")):
             continue

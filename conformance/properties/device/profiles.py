@@ -70,7 +70,7 @@ def _within(inner: Operator, outer: Operator) -> bool:
 )
 def operators(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     x = _square(target)
     calls: dict[str, Callable[[], object]] = {
         "aten::mm": lambda: torch.mm(x, x),
@@ -115,7 +115,7 @@ def operators(target: Target, subject: Subject, recorder: Recorder) -> None:
 )
 def counts(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     x = _square(target)
     once = _profile(target, api, recorder, "one call", lambda: torch.exp(x))
     often = _profile(target, api, recorder, "ten calls", lambda: [torch.exp(x) for _ in range(10)])
@@ -145,7 +145,7 @@ def counts(target: Target, subject: Subject, recorder: Recorder) -> None:
 )
 def streams(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     x, y = zeros(target), zeros(target)
     first, second = api.stream(), api.stream()
 
@@ -202,7 +202,7 @@ def streams(target: Target, subject: Subject, recorder: Recorder) -> None:
 )
 def times(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     x = _square(target)
     found = _profile(target, api, recorder, "fifty calls", lambda: [torch.mm(x, x) for _ in range(50)])
     if found is None:
@@ -239,7 +239,7 @@ def times(target: Target, subject: Subject, recorder: Recorder) -> None:
 )
 def memory(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     x = _square(target)
     kept: list[torch.Tensor] = []
 
@@ -283,7 +283,7 @@ def memory(target: Target, subject: Subject, recorder: Recorder) -> None:
 )
 def trace(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     x = _square(target)
     found = _profile(target, api, recorder, "a few calls", lambda: torch.softmax(x @ x, 0))
     if found is None:
@@ -312,7 +312,7 @@ def trace(target: Target, subject: Subject, recorder: Recorder) -> None:
 )
 def end(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     x = _square(target)
 
     def alone() -> ProfilerTrace:
@@ -372,7 +372,7 @@ def _only_exp(recorder: Recorder, found: ProfilerTrace, when: str) -> None:
 )
 def fork(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     x = _square(target)
     codes: list[int] = []
 

@@ -29,7 +29,7 @@ ATTEMPTS = 8
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     for size in (SIZE, 64 * SIZE):
         y = zeros(target, size)
 

@@ -23,7 +23,7 @@ from conformance.target.target import Target
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     x, first, second = zeros(target), zeros(target), zeros(target)
     x.mul(2).add(1)
     capture = do(target, recorder, "capturing", lambda: captured(target, lambda: x.mul(2).add(1)))

@@ -24,7 +24,7 @@ STEPS = 20
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     x, y = zeros(target), zeros(target)
 
     def work() -> None:

@@ -27,7 +27,7 @@ from conformance.target.target import Target
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     x = zeros(target)
     stream, event, fresh = api.stream(), api.event(), api.event()
 

@@ -34,7 +34,7 @@ from conformance.target.target import Target
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     x = zeros(target)
     # Twice: on a busy machine the host may be held up until the work is done, and sees nothing.
     for name, wait in [*api.waits().items(), *api.waits().items()]:

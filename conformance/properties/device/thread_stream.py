@@ -49,7 +49,7 @@ def in_thread(call: Callable[[], Any]) -> Any:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    api = device_api.of(target)
+    api = device_api.device_api(target)
     default = api.current()
     x, y = zeros(target), zeros(target)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from conformance.distributed import team
-from conformance.distributed.answers import Answer
-from conformance.distributed.programs import Rank, program
+from conformance.distributed import worker_ranks
+from conformance.distributed.rank_programs import Rank, program
+from conformance.distributed.rank_replies import RankReply
 from conformance.framework.compare import compare_values, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
@@ -39,27 +39,29 @@ class Bench:
         self.recorder = recorder
         word = recorder.id.dtype
         self.dtype = "float32" if word == ANY_DTYPE else word
-        self.size = team.size()
+        self.size = worker_ranks.size()
 
     def values(self, program: Callable[..., Any], **arguments: Any) -> list[Any] | None:
         """Return what a program returns on each rank; None, and a failure, if one of them has no value."""
         what = program.__name__.replace("_", " ")
-        return team.values(self.target, self.recorder, program, what=what, **arguments)
+        return worker_ranks.values(self.target, self.recorder, program, what=what, **arguments)
 
-    def answers(self, program: Callable[..., Any], **arguments: Any) -> list[Answer] | None:
+    def answers(self, program: Callable[..., Any], **arguments: Any) -> list[RankReply] | None:
         """Return all answers of a program that may end badly; the world is not used again.
 
         Its seconds do not count what ranks import before it. None, and a failure, if the import fails.
         """
         if (
-            team.values(self.target, self.recorder, imports, what="a world", module=program.__module__)
+            worker_ranks.values(
+                self.target, self.recorder, imports, what="a world", module=program.__module__
+            )
             is None
         ):
             return None
         try:
-            return team.world(self.target).run(program, **arguments)
+            return worker_ranks.world(self.target).run(program, **arguments)
         finally:
-            team.world(self.target).close()
+            worker_ranks.world(self.target).close()
 
     def fact(self, holds: bool, message: str, kind: Kind = Kind.STATE) -> bool:
         """Count one fact, and a failure if it does not hold; return whether it holds."""

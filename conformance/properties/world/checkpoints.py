@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from conformance.distributed.programs import Rank, program
+from conformance.distributed.rank_programs import Rank, program
 from conformance.properties.world._common import Bench, together
 from conformance.properties.world._training import FLOATS, alone
 from conformance.properties.world.fsdp import sharded_twice

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from conformance.distributed.programs import Rank, program
+from conformance.distributed.rank_programs import Rank, program
 from conformance.properties.world._common import Bench, together
 from conformance.properties.world._training import alone, held_against_one
 from conformance.properties.world.ddp import wrapped

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from conformance.distributed.programs import Rank, program
+from conformance.distributed.rank_programs import Rank, program
 from conformance.properties.world._common import Bench, together
 from conformance.properties.world._training import FLOATS, alone, held_against_one, near_float32
 from conformance.properties.world.models import (

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from conformance.distributed import patient
-from conformance.distributed.answers import Answer, Ending
-from conformance.distributed.programs import Rank, agree, program, total
+from conformance.distributed.rank_programs import Rank, agree, program, total
+from conformance.distributed.rank_replies import Ending, RankReply
 from conformance.model.verdicts import Kind
 from conformance.properties.world._common import Bench, together
 from conformance.properties.world.groups import total_of
@@ -82,7 +82,7 @@ def ended_in_time(bench: Bench, answers: list[Any], what: str, sufferers: range)
             )
 
 
-def suffer(bench: Bench, program: Any, what: str) -> list[Answer] | None:
+def suffer(bench: Bench, program: Any, what: str) -> list[RankReply] | None:
     """Return the answers of a program in which all but the last rank must end with an error, and in time.
 
     Only ranks whose group had worked before count: what else goes wrong is a failure of its own.

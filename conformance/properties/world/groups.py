@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from conformance.distributed.programs import Rank, program, total
+from conformance.distributed.rank_programs import Rank, program, total
 from conformance.properties.world._common import Bench, together
 
 
 def total_of(size: int) -> float:
-    """Return the value of :func:`conformance.distributed.programs.total` in a world of that size."""
+    """Return the value of :func:`conformance.distributed.rank_programs.total` in a world of that size."""
     return size * (size + 1) / 2
 
 

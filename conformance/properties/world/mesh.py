@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from conformance.distributed.programs import Rank, program, total
+from conformance.distributed.rank_programs import Rank, program, total
 from conformance.properties.world._common import Bench, together
 from conformance.properties.world._training import FLOATS
 from conformance.properties.world.models import Feed, backward, model, one_by_one, train

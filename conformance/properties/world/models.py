@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from conformance.distributed import team
+from conformance.distributed import worker_ranks
 
 #: Rows of a batch for each rank of the world.
 ROWS = 4
@@ -24,7 +24,7 @@ def model(dtype: str, *, normalise: bool = True) -> nn.Sequential:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(11)
         middle: nn.Module = nn.LayerNorm(8) if normalise else nn.BatchNorm1d(8)
-        wide = 8 * team.size()  # tensor parallel wants an even split
+        wide = 8 * worker_ranks.size()  # tensor parallel wants an even split
         net = nn.Sequential(nn.Linear(8, wide), nn.GELU(), nn.Linear(wide, 8), middle, nn.Linear(8, 4))
     return net.to(getattr(torch, dtype))
 
@@ -42,7 +42,7 @@ class Feed:
         """Return inputs (rows, 8) and targets (rows, 4) of a step, in the feed's dtype on its device."""
         generator = torch.Generator().manual_seed(100 + step)
         kind = getattr(torch, self.dtype)
-        every = ROWS * team.size()
+        every = ROWS * worker_ranks.size()
         inputs = torch.randn(every, 8, generator=generator, dtype=torch.float64).to(kind)
         targets = torch.randn(every, 4, generator=generator, dtype=torch.float64).to(kind)
         rows = every // self.size

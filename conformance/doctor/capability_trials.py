@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.utils.dlpack
 
-from conformance.doctor.facts import MODULE_FUNCTIONS
+from conformance.doctor.registration_checks import MODULE_FUNCTIONS
 from conformance.framework.calls import one_line
 
 Trial = Callable[[str], object]

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 import torch
 
-from conformance.device.accelerator import check_device
+from conformance.device.bring_up import check_device
 from conformance.errors import UsageError
 from conformance.target import file as target_file
 

@@ -1,7 +1,7 @@
 """Trials in a process of their own: a backend that crashes or hangs fails only the trial that was running.
 
-``python -m conformance.doctor.isolated`` reads the names of trials and appends an event to a file before and
-after each; :func:`run` starts it, and starts it again after a trial that it did not survive.
+``python -m conformance.doctor.trial_process`` reads the names of trials and appends an event to a file before
+and after each trial. :func:`run` starts the process, and starts it again after a trial that ended it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LIVES = 25
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class TrialOutcome:
     """The outcome of a trial: an empty text is a success. ``kernels`` are overloads without a kernel."""
 
     text: str = ""
@@ -42,11 +42,11 @@ class Outcome:
 
 def run(
     target_file: Path, mode: str, names: Sequence[str], *, seconds: float = SECONDS
-) -> dict[str, Outcome]:
+) -> dict[str, TrialOutcome]:
     """Run the named trials (``capability:streams``, ``operator:add@float32``, ``dtype:int8``); return
     outcomes by name.
     """
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, TrialOutcome] = {}
     remaining = list(names)
     with tempfile.TemporaryDirectory() as scratch:
         for life in range(LIVES):
@@ -61,10 +61,10 @@ def run(
             if running is None and remaining:
                 raise UsageError(f"the trials of {target_file} could not start: {end}")
             if running is not None:
-                outcomes[running] = Outcome(f"the process {end}")
+                outcomes[running] = TrialOutcome(f"the process {end}")
                 remaining.remove(running)
     for name in remaining:
-        outcomes[name] = Outcome(f"not tried: {LIVES} processes died before")
+        outcomes[name] = TrialOutcome(f"not tried: {LIVES} processes died before")
     return outcomes
 
 
@@ -73,7 +73,7 @@ def _process(target_file: Path, mode: str, requested: Path, events: Path, second
     environment = {**os.environ, exit_with_parent.VARIABLE: str(os.getpid()), "PYTHONWARNINGS": "ignore"}
     root = str(Path(__file__).resolve().parents[2])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH", "")]))
-    command = [sys.executable, "-m", "conformance.doctor.isolated", str(requested), str(events)]
+    command = [sys.executable, "-m", "conformance.doctor.trial_process", str(requested), str(events)]
     command += ["--target", str(target_file), "--mode", mode]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
@@ -94,7 +94,7 @@ def _process(target_file: Path, mode: str, requested: Path, events: Path, second
     return ": ".join([how, *last])
 
 
-def _read(events: Path, outcomes: dict[str, Outcome]) -> str | None:
+def _read(events: Path, outcomes: dict[str, TrialOutcome]) -> str | None:
     """Read the events of a process into ``outcomes``; return the trial that it did not finish, or None."""
     running = None
     for line in events.read_text().splitlines():
@@ -105,21 +105,21 @@ def _read(events: Path, outcomes: dict[str, Outcome]) -> str | None:
         if event["state"] == "start":
             running = str(event["name"])
         else:
-            outcomes[str(event["name"])] = Outcome(event["text"], tuple(event["kernels"]))
+            outcomes[str(event["name"])] = TrialOutcome(event["text"], tuple(event["kernels"]))
             running = None
     return running
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run trials in this process, and write an event before and after each."""
-    parser = argparse.ArgumentParser(prog="python -m conformance.doctor.isolated")
+    parser = argparse.ArgumentParser(prog="python -m conformance.doctor.trial_process")
     parser.add_argument("requested", type=Path)
     parser.add_argument("events", type=Path)
     parser.add_argument("--target", required=True)
     parser.add_argument("--mode", required=True)
     options = parser.parse_args(arguments)
     exit_with_parent.follow()
-    from conformance.device.accelerator import import_backend
+    from conformance.device.bring_up import import_backend
     from conformance.target import file as target_file
 
     file = target_file.load(options.target)
@@ -140,16 +140,16 @@ def main(arguments: list[str] | None = None) -> int:
     os._exit(0)
 
 
-def _attempt(target: Any, name: str) -> Outcome:
-    from conformance.doctor import operators, trials
+def _attempt(target: Any, name: str) -> TrialOutcome:
+    from conformance.doctor import capability_trials, operator_trials
 
     kind, _, rest = name.partition(":")
     if kind == "capability":
-        return Outcome(trials.attempt(rest, target.device))
+        return TrialOutcome(capability_trials.attempt(rest, target.device))
     if kind == "dtype":
-        return Outcome(operators.attempt_dtype(target, rest))
-    text, kernels = operators.attempt(target, *rest.rsplit("@", 1))
-    return Outcome(text, tuple(kernels))
+        return TrialOutcome(operator_trials.attempt_dtype(target, rest))
+    text, kernels = operator_trials.attempt(target, *rest.rsplit("@", 1))
+    return TrialOutcome(text, tuple(kernels))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from conformance.distributed.calls import Tensors
-from conformance.distributed.shapes import parts
+from conformance.distributed.collective_call import Tensors
+from conformance.distributed.collective_inputs import parts
 
 
 def reduced(parts: Sequence[torch.Tensor], word: str) -> torch.Tensor:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from conformance.doctor import facts, isolated, operators, trials
-from conformance.doctor.facts import Fact
+from conformance.doctor import capability_trials, operator_trials, registration_checks, trial_process
+from conformance.doctor.registration_checks import Fact
 from conformance.model.vocabulary import CAPABILITIES
 from conformance.target.file import TargetFile
 from conformance.target.target import Target
@@ -13,25 +13,27 @@ from conformance.target.target import Target
 
 def collect(file: TargetFile, target: Target, level: str) -> tuple[list[Fact], list[Fact]]:
     """Collect facts about the operators of a level, and about capabilities, by trials in other processes."""
-    subjects = operators.of_level(target, level)
-    words = [word for word in trials.words() if word not in ("graphs" if target.has_graphs else "",)]
+    subjects = operator_trials.of_level(target, level)
+    words = [
+        word for word in capability_trials.words() if word not in ("graphs" if target.has_graphs else "",)
+    ]
     requested = [f"capability:{word}" for word in words]
     requested += [f"operator:{name}" for name in subjects]
-    outcomes = isolated.run(file.path, target.mode, requested)
+    outcomes = trial_process.run(file.path, target.mode, requested)
     tried = {name: outcomes[f"operator:{name}"] for name in subjects}
     return list(_operators(target, level, tried)), list(_capabilities(target, words, outcomes))
 
 
-def _operators(target: Target, level: str, tried: dict[str, isolated.Outcome]) -> Iterator[Fact]:
+def _operators(target: Target, level: str, tried: dict[str, trial_process.TrialOutcome]) -> Iterator[Fact]:
     if not tried:
         return
     bad = {name: outcome for name, outcome in tried.items() if not outcome.ok}
     words = f"{len(tried) - len(bad)} of {len(tried)} run ('conformance run' checks their results)"
     yield Fact(f"operators of level {level}", not bad, words, tuple(bad))
     waiting = {name: outcome.kernels for name, outcome in bad.items() if outcome.kernels}
-    by_kernel = operators.by_kernel(waiting)
+    by_kernel = operator_trials.by_kernel(waiting)
     if by_kernel:
-        key = facts.key_of(target)
+        key = registration_checks.key_of(target)
         lines = tuple(f"{kernel} ({_few(names)})" for kernel, names in by_kernel)
         first = _few([kernel for kernel, _ in by_kernel], 12)
         step = f"register these kernels under {key}, the most needed first: {first}"
@@ -64,7 +66,7 @@ def _few(names: Sequence[str], shown: int = 6) -> str:
 
 
 def _capabilities(
-    target: Target, words: Sequence[str], outcomes: dict[str, isolated.Outcome]
+    target: Target, words: Sequence[str], outcomes: dict[str, trial_process.TrialOutcome]
 ) -> Iterator[Fact]:
     answers: list[str] = []
     for word in words:

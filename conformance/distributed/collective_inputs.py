@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.distributed.calls import Shape
+from conformance.distributed.collective_call import Shape
 
 
 def single(me: int, size: int, shape: Shape) -> list[Shape]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 
 import torch
 
-from conformance.doctor.facts import Fact
+from conformance.doctor.registration_checks import Fact
 from conformance.errors import UsageError
 from conformance.plan.levels import manifest
 from conformance.plan.levels.manifest import Entry

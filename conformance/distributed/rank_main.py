@@ -1,4 +1,4 @@
-"""``python -m conformance.distributed.rank``: one rank of a world, from start to end.
+"""``python -m conformance.distributed.rank_main``: one rank of a world, from start to end.
 
 It brings the backend up, joins the process group, and runs the programs that the worker names, one by one.
 The worker reads its answers from a pipe; what programs print goes to the log.
@@ -21,7 +21,7 @@ from conformance.process_control import exit_with_parent
 
 def main() -> None:
     """Run until the worker closes its end."""
-    parser = argparse.ArgumentParser(prog="python -m conformance.distributed.rank")
+    parser = argparse.ArgumentParser(prog="python -m conformance.distributed.rank_main")
     parser.add_argument("target")
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--size", type=int, required=True)
@@ -32,14 +32,14 @@ def main() -> None:
     exit_with_parent.follow()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     pipe: Connection[Any, Any] = Connection(options.pipe)
-    from conformance.distributed.answers import Answer, Ending, unpacked
+    from conformance.distributed.rank_replies import Ending, RankReply, unpacked
 
     try:
         me = join(options)
     except BaseException as error:
         say(pipe, described(options.rank, error, 0.0))
         raise
-    say(pipe, Answer(options.rank, Ending.VALUE))  # reports that it has joined
+    say(pipe, RankReply(options.rank, Ending.VALUE))  # reports that it has joined
     while True:
         try:
             name, arguments = unpacked(pipe.recv_bytes())
@@ -50,7 +50,7 @@ def main() -> None:
 
 def say(pipe: Connection[Any, Any], answer: Any) -> None:
     """Send an answer to the worker."""
-    from conformance.distributed.answers import packed
+    from conformance.distributed.rank_replies import packed
 
     pipe.send_bytes(packed(answer))
 
@@ -59,8 +59,8 @@ def join(options: argparse.Namespace) -> Any:
     """Bring the target up and join its process group."""
     import torch
 
-    from conformance.device.accelerator import use
-    from conformance.distributed.programs import Rank
+    from conformance.device.bring_up import use
+    from conformance.distributed.rank_programs import Rank
     from conformance.errors import UsageError
     from conformance.target import file as target_file
 
@@ -86,8 +86,8 @@ def join(options: argparse.Namespace) -> Any:
 
 def ran(me: Any, name: str, arguments: dict[str, Any]) -> Any:
     """Return the answer of a program, an error as an answer too."""
-    from conformance.distributed.answers import Answer, Ending
-    from conformance.distributed.programs import find
+    from conformance.distributed.rank_programs import find
+    from conformance.distributed.rank_replies import Ending, RankReply
 
     start = time.monotonic()
     try:
@@ -95,15 +95,15 @@ def ran(me: Any, name: str, arguments: dict[str, Any]) -> Any:
         me.synchronize()
     except Exception as error:
         return described(me.rank, error, time.monotonic() - start)
-    return Answer(me.rank, Ending.VALUE, value, seconds=time.monotonic() - start)
+    return RankReply(me.rank, Ending.VALUE, value, seconds=time.monotonic() - start)
 
 
 def described(rank: int, error: BaseException, seconds: float) -> Any:
     """Return an exception as an answer: its types by name, since the worker may not have them."""
-    from conformance.distributed.answers import Answer, Ending
+    from conformance.distributed.rank_replies import Ending, RankReply
 
     names = tuple(kind.__name__ for kind in type(error).__mro__ if kind is not object)
-    return Answer(rank, Ending.ERROR, error=names, text=str(error), seconds=seconds)
+    return RankReply(rank, Ending.ERROR, error=names, text=str(error), seconds=seconds)
 
 
 def leave() -> None:

@@ -6,9 +6,9 @@ import dataclasses
 import tempfile
 from pathlib import Path
 
-from conformance.device.accelerator import bring_up
-from conformance.doctor import isolated, stakes, trials
-from conformance.doctor.facts import Fact
+from conformance.device.bring_up import bring_up
+from conformance.doctor import capability_trials, impact, trial_process
+from conformance.doctor.registration_checks import Fact
 from conformance.model.vocabulary import CAPABILITIES
 from conformance.target.file import CRASHES, DTYPES
 from conformance.target.target import Target
@@ -59,23 +59,30 @@ def draft_target(device: str, module: str | None) -> Draft:
     if module is not None:
         head.append(f'module = "{module}"')
     head += [f'device = "{device}"', 'modes = ["eager"]', 'precision = "ieee"']
-    requested = [*(f"dtype:{name}" for name in DTYPES), *(f"capability:{word}" for word in trials.words())]
+    requested = [
+        *(f"dtype:{name}" for name in DTYPES),
+        *(f"capability:{word}" for word in capability_trials.words()),
+    ]
     with tempfile.TemporaryDirectory() as scratch:
         draft = Path(scratch) / "draft.toml"
         draft.write_text("\n".join(head) + "\n")
-        outcomes = isolated.run(draft, "eager", requested)
+        outcomes = trial_process.run(draft, "eager", requested)
     dtypes = [name for name in DTYPES if outcomes[f"dtype:{name}"].ok]
     note = "" if dtypes else "  # nothing can be filled yet; these are what a first level asks for"
     lines = [*head, f"dtypes = [{note}"]
-    deadly = {word for word in trials.words() if "killed by signal" in outcomes[f"capability:{word}"].text}
+    deadly = {
+        word
+        for word in capability_trials.words()
+        if "killed by signal" in outcomes[f"capability:{word}"].text
+    }
     beside = "  # its conjugates and negatives end the process" if "conj_neg_views" in deadly else ""
     lines += [f'    "{name}",{beside if name.startswith("complex") else ""}' for name in dtypes or _BEGINNING]
     lines += ["]", "", "[capabilities]"]
     missing = []
-    for word in trials.words():
+    for word in capability_trials.words():
         outcome = outcomes[f"capability:{word}"]
         if not outcome.ok:
-            fact = stakes.with_stakes(Fact(word, False, _short(outcome.text)), target, "core")
+            fact = impact.with_stakes(Fact(word, False, _short(outcome.text)), target, "core")
             missing.append(fact)
             lines.append(f"# {CAPABILITIES[word]}: {fact.text}")
             lines += [f"#   {fact.stakes}"] if fact.stakes else []

@@ -51,7 +51,7 @@ class Ending(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class RankReply:
     """The answer of one rank.
 
     ``value`` holds only host tensors, numbers, words and containers of them. ``error`` holds the name of the

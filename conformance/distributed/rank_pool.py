@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from conformance.distributed import patient
-from conformance.distributed.answers import Answer, Ending, packed, unpacked
-from conformance.distributed.programs import agree, name_of
+from conformance.distributed.rank_programs import agree, name_of
+from conformance.distributed.rank_replies import Ending, RankReply, packed, unpacked
 from conformance.process_control import exit_with_parent
 
 #: Seconds in which all ranks must have joined the process group.
@@ -43,15 +43,15 @@ class _Process:
         self.pipe = pipe
         self.log = log
 
-    def answer(self) -> Answer:
+    def answer(self) -> RankReply:
         """Return its next answer; the way in which it ended if it has closed its pipe."""
         try:
-            answer: Answer = unpacked(self.pipe.recv_bytes())
+            answer: RankReply = unpacked(self.pipe.recv_bytes())
             return answer
         except (EOFError, OSError):
             code = self.process.wait()
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-            return Answer(self.rank, Ending.GONE, text=f"{how}{self.last_words()}")
+            return RankReply(self.rank, Ending.GONE, text=f"{how}{self.last_words()}")
 
     def stacks(self) -> str:
         """Return the innermost lines of the stacks that it has written to its log on request."""
@@ -69,7 +69,7 @@ class _Process:
         return f": {lines[-1][:300]}" if lines else ""
 
 
-class World:
+class RankPool:
     """``size`` ranks of a target's process group.
 
     ``file`` is the target file, ``timeout`` the seconds after which a collective gives up (default:
@@ -91,7 +91,7 @@ class World:
         limit: float | None = None,
         grace: float = GRACE,
         **arguments: Any,
-    ) -> list[Answer]:
+    ) -> list[RankReply]:
         """Return the answers of all ranks to a program, by rank.
 
         A world in which a rank has not answered with a value is not used again, since other ranks may still
@@ -107,7 +107,7 @@ class World:
             self.kill()  # unread answers would be taken for those of the next program
             raise
 
-    def _run(self, message: bytes, limit: float | None, grace: float) -> list[Answer]:
+    def _run(self, message: bytes, limit: float | None, grace: float) -> list[RankReply]:
         trouble = self._start()
         if trouble:
             self.kill()
@@ -120,7 +120,7 @@ class World:
             self.kill()
         return answers
 
-    def _agrees(self, answers: list[Answer]) -> bool:
+    def _agrees(self, answers: list[RankReply]) -> bool:
         """Return whether all ranks have raised the same error and still agree on a sum."""
         if len({(answer.ending, answer.error) for answer in answers}) > 1 or answers[0].error == ():
             return False
@@ -131,10 +131,10 @@ class World:
         sums = self._answers(patient(AGREE), 0.0)
         return all(answer.ok and answer.value == self.size * (self.size + 1) / 2 for answer in sums)
 
-    def _answers(self, limit: float, grace: float) -> list[Answer]:
+    def _answers(self, limit: float, grace: float) -> list[RankReply]:
         end = time.monotonic() + limit
         missing = {process.pipe: process for process in self._processes}
-        answers: dict[int, Answer] = {}
+        answers: dict[int, RankReply] = {}
         while missing:
             ready = wait(list(missing), max(0.0, end - time.monotonic()))
             if not ready:
@@ -147,7 +147,7 @@ class World:
         late = [process for process in self._processes if process.rank not in answers]
         return sorted([*answers.values(), *where_they_are(late)], key=lambda answer: answer.rank)
 
-    def _start(self) -> list[Answer]:
+    def _start(self) -> list[RankReply]:
         """Start the ranks unless they run; return their answers if one does not join the group."""
         if self._processes:
             return []
@@ -160,7 +160,7 @@ class World:
     def _launch(self, rank: int, folder: Path) -> _Process:
         mine, theirs = Pipe()
         log = folder / f"rank-{rank}.log"
-        command = [sys.executable, "-m", "conformance.distributed.rank", self.file]
+        command = [sys.executable, "-m", "conformance.distributed.rank_main", self.file]
         command += ["--rank", str(rank), "--size", str(self.size), "--meeting", str(folder / "meeting")]
         command += ["--timeout", str(self.timeout), "--pipe", str(theirs.fileno())]
         variables = {
@@ -206,14 +206,14 @@ class World:
         self.close()
 
 
-def where_they_are(late: list[_Process]) -> list[Answer]:
+def where_they_are(late: list[_Process]) -> list[RankReply]:
     """Return the answers of ranks that are late, with the stacks of their threads if those can be written."""
     for process in late:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.process.pid, signal.SIGUSR1)
     if late:
         time.sleep(0.3)
-    return [Answer(process.rank, Ending.LATE, text=process.stacks()) for process in late]
+    return [RankReply(process.rank, Ending.LATE, text=process.stacks()) for process in late]
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

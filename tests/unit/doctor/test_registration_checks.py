@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.doctor import facts
+from conformance.doctor import registration_checks
 from conformance.target import file as target_file
 
 
@@ -10,5 +10,5 @@ def test_collectives_are_missed_only_where_they_are_promised() -> None:
     for modes, word in ((["eager"], None), (["eager", "distributed"], True)):
         target = target_file.load("cpu").target("eager")
         object.__setattr__(target, "modes", modes)
-        (fact,) = (fact for fact in facts.collect(target) if fact.subject == "c10d kernels")
+        (fact,) = (fact for fact in registration_checks.collect(target) if fact.subject == "c10d kernels")
         assert fact.ok is word

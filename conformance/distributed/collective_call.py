@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from conformance.distributed.layouts import DENSE, room
+from conformance.distributed.strided_buffers import DENSE, room
 
 Tensors = list[torch.Tensor]
 Shape = tuple[int, ...]
@@ -31,7 +31,7 @@ REDUCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 @dataclasses.dataclass
-class Call:
+class CollectiveCall:
     """The arguments of a rank's call.
 
     ``ranks`` are those of the group, by number in the world; ``root`` and ``me`` are positions among them,

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 from conformance.distributed import RANKS
-from conformance.distributed.answers import Answer, Ending
-from conformance.distributed.world import World
+from conformance.distributed.rank_pool import RankPool
+from conformance.distributed.rank_replies import Ending, RankReply
 from conformance.framework import refusals
 from conformance.framework.calls import report_error
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.target.target import Target
 
-_worlds: dict[str, World] = {}
+_worlds: dict[str, RankPool] = {}
 
 
 def size() -> int:
@@ -24,15 +24,15 @@ def size() -> int:
     return int(os.environ.get(RANKS, "2"))
 
 
-def world(target: Target) -> World:
+def world(target: Target) -> RankPool:
     """Return the world of this process for a target; its ranks live from the first program to the end."""
     if target.file not in _worlds:
-        new = _worlds[target.file] = World(target.file, size())
+        new = _worlds[target.file] = RankPool(target.file, size())
         atexit.register(new.kill)
     return _worlds[target.file]
 
 
-def report(target: Target, recorder: Recorder, answers: list[Answer], what: str) -> bool:
+def report(target: Target, recorder: Recorder, answers: list[RankReply], what: str) -> bool:
     """Return whether all ranks answered with a value; else record the first cause as a failure.
 
     A rank that raises or dies makes the others late, so lateness counts only if there is nothing else.

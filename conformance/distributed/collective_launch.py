@@ -10,88 +10,88 @@ from typing import Any
 
 import torch
 
-from conformance.distributed.calls import Call, Running, Tensors
-from conformance.distributed.shapes import parts
+from conformance.distributed.collective_call import CollectiveCall, Running, Tensors
+from conformance.distributed.collective_inputs import parts
 
-Issue = Callable[[Any, Call, Tensors], Running]
+Issue = Callable[[Any, CollectiveCall, Tensors], Running]
 
 
-def _options(call: Call) -> dict[str, Any]:
+def _options(call: CollectiveCall) -> dict[str, Any]:
     return {"group": call.group, "async_op": call.asynchronous}
 
 
-def all_reduce(dist: Any, call: Call, given: Tensors) -> Running:
+def all_reduce(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Issue ``dist.all_reduce``."""
     return Running(given, [dist.all_reduce(given[0], op=call.op, **_options(call))])
 
 
-def all_reduce_coalesced(dist: Any, call: Call, given: Tensors) -> Running:
+def all_reduce_coalesced(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Issue ``dist.all_reduce_coalesced``."""
     return Running(given, [dist.all_reduce_coalesced(given, op=call.op, **_options(call))])
 
 
-def reduce(dist: Any, call: Call, given: Tensors) -> Running:
+def reduce(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Issue ``dist.reduce``; only the root has a result."""
     work = dist.reduce(given[0], call.ranks[call.root], op=call.op, **_options(call))
     return Running(given if call.me == call.root else [], [work])
 
 
-def broadcast(dist: Any, call: Call, given: Tensors) -> Running:
+def broadcast(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Issue ``dist.broadcast``."""
     return Running(given, [dist.broadcast(given[0], call.ranks[call.root], **_options(call))])
 
 
-def all_gather(dist: Any, call: Call, given: Tensors) -> Running:
+def all_gather(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Issue ``dist.all_gather``."""
     outputs = [call.result(given[0], *given[0].shape) for _ in range(call.size)]
     return Running(outputs, [dist.all_gather(outputs, given[0], **_options(call))])
 
 
-def all_gather_into_tensor(dist: Any, call: Call, given: Tensors) -> Running:
+def all_gather_into_tensor(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Issue ``dist.all_gather_into_tensor`` with rows behind each other."""
     output = call.result(given[0], call.size * given[0].shape[0], *given[0].shape[1:])
     return Running([output], [dist.all_gather_into_tensor(output, given[0], **_options(call))])
 
 
-def all_gather_stacked(dist: Any, call: Call, given: Tensors) -> Running:
+def all_gather_stacked(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Issue ``dist.all_gather_into_tensor`` with a new first dimension."""
     output = call.result(given[0], call.size, *given[0].shape)
     return Running([output], [dist.all_gather_into_tensor(output, given[0], **_options(call))])
 
 
-def reduce_scatter(dist: Any, call: Call, given: Tensors) -> Running:
+def reduce_scatter(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Issue ``dist.reduce_scatter``."""
     output = call.result(given[0], *given[0].shape)
     return Running([output], [dist.reduce_scatter(output, given, op=call.op, **_options(call))])
 
 
-def reduce_scatter_tensor(dist: Any, call: Call, given: Tensors) -> Running:
+def reduce_scatter_tensor(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Issue ``dist.reduce_scatter_tensor`` with rows behind each other."""
     output = call.result(given[0], given[0].shape[0] // call.size, *given[0].shape[1:])
     work = dist.reduce_scatter_tensor(output, given[0], op=call.op, **_options(call))
     return Running([output], [work])
 
 
-def reduce_scatter_stacked(dist: Any, call: Call, given: Tensors) -> Running:
+def reduce_scatter_stacked(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Issue ``dist.reduce_scatter_tensor`` with one layer of the first dimension for each rank."""
     output = call.result(given[0], *given[0].shape[1:])
     work = dist.reduce_scatter_tensor(output, given[0], op=call.op, **_options(call))
     return Running([output], [work])
 
 
-def all_to_all(dist: Any, call: Call, given: Tensors) -> Running:
+def all_to_all(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Issue ``dist.all_to_all``."""
     outputs = [call.result(tensor, *tensor.shape) for tensor in given]
     return Running(outputs, [dist.all_to_all(outputs, given, **_options(call))])
 
 
-def all_to_all_single(dist: Any, call: Call, given: Tensors) -> Running:
+def all_to_all_single(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Issue ``dist.all_to_all_single`` with equal groups of rows."""
     output = call.result(given[0], *given[0].shape)
     return Running([output], [dist.all_to_all_single(output, given[0], **_options(call))])
 
 
-def all_to_all_uneven(dist: Any, call: Call, given: Tensors) -> Running:
+def all_to_all_uneven(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Issue ``dist.all_to_all_single`` with groups of rows of different sizes."""
     sent = parts(call.me, call.size)
     received = [parts(sender, call.size)[call.me] for sender in range(call.size)]
@@ -99,7 +99,7 @@ def all_to_all_uneven(dist: Any, call: Call, given: Tensors) -> Running:
     return Running([output], [dist.all_to_all_single(output, given[0], received, sent, **_options(call))])
 
 
-def gather(dist: Any, call: Call, given: Tensors) -> Running:
+def gather(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Issue ``dist.gather``; only the root has results."""
     outputs = (
         [call.result(given[0], *given[0].shape) for _ in range(call.size)] if call.me == call.root else None
@@ -108,14 +108,14 @@ def gather(dist: Any, call: Call, given: Tensors) -> Running:
     return Running(outputs or [], [work])
 
 
-def scatter(dist: Any, call: Call, given: Tensors) -> Running:
+def scatter(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Issue ``dist.scatter``."""
     output = call.result(given[0], *given[0].shape)
     parts = given if call.me == call.root else None
     return Running([output], [dist.scatter(output, parts, call.ranks[call.root], **_options(call))])
 
 
-def ring(dist: Any, call: Call, given: Tensors) -> Running:
+def ring(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Send to the right neighbour with ``dist.isend`` and receive from the left one with ``dist.irecv``.
 
     Of two neighbours the one with the even number sends first, and in an odd ring the last rank goes last, so
@@ -138,7 +138,7 @@ def ring(dist: Any, call: Call, given: Tensors) -> Running:
     return Running([output], [first(), second()])
 
 
-def pairs(dist: Any, call: Call, given: Tensors) -> Running:
+def pairs(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Exchange with a partner by ``dist.send`` and ``dist.recv``; the even rank sends first."""
     output = call.result(given[0], *given[0].shape)
     partner = call.ranks[call.me ^ 1] if call.me ^ 1 < call.size else None
@@ -153,7 +153,7 @@ def pairs(dist: Any, call: Call, given: Tensors) -> Running:
     return Running([output], [])
 
 
-def batch(dist: Any, call: Call, given: Tensors) -> Running:
+def batch(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
     """Send to the right and receive from the left neighbour in one ``dist.batch_isend_irecv``."""
     output = call.result(given[0], *given[0].shape)
     if call.size == 1:
@@ -176,7 +176,7 @@ def functional(name: str) -> Issue:
     used.
     """
 
-    def issue(dist: Any, call: Call, given: Tensors) -> Running:
+    def issue(dist: Any, call: CollectiveCall, given: Tensors) -> Running:
         import torch.distributed._functional_collectives as functional
 
         group = call.group if call.group is not None else dist.group.WORLD
