@@ -10,7 +10,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from benchmarks.measure import show
-from conformance.subjects.databases import subjects
+from conformance.subjects.torch_databases import subjects
 
 
 def to_device(value: Any) -> Any:

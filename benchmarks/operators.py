@@ -20,9 +20,9 @@ from conformance.framework.property import Property
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Failure, Kind, Result, ResultId, Verdict
 from conformance.properties.registry import properties
-from conformance.samples import extent
 from conformance.samples import operators as samples
-from conformance.subjects.databases import Subject, subjects
+from conformance.samples import sample_limit
+from conformance.subjects.torch_databases import Subject, subjects
 from conformance.target.target import Target
 
 
@@ -62,7 +62,7 @@ def main() -> int:
     if arguments.module:
         importlib.import_module(arguments.module)
     if arguments.samples is not None:
-        extent.sample_limit = None if arguments.samples == "all" else int(arguments.samples)
+        sample_limit.sample_limit = None if arguments.samples == "all" else int(arguments.samples)
     target = target_of(arguments.device, arguments.module)
 
     def matches(name: str, patterns: str) -> bool:

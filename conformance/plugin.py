@@ -21,7 +21,7 @@ from conformance.plan.plan import Case, Plan, Shard, build
 from conformance.process_control import exit_with_parent, memory_limit
 from conformance.process_control.garbage_collector import Settling
 from conformance.results.journal import Journal, oracle_events
-from conformance.samples import extent
+from conformance.samples import sample_limit
 from conformance.suite import Cases
 
 if TYPE_CHECKING:
@@ -111,19 +111,19 @@ class Session:
         """The executor of this process; the first call brings the backend up."""
         if self._executor is None:
             from conformance.device.bring_up import bring_up
-            from conformance.oracle import announcements
+            from conformance.oracle import value_digests
             from conformance.process_control.watchdog import Watchdog
             from conformance.worker.executor import Executor
 
             target = self._target()
-            extent.choose(self.config.getoption("--conformance-samples"))
+            sample_limit.choose(self.config.getoption("--conformance-samples"))
             watchdog = None
             if self.output is not None:
                 folder = self.output / "tracebacks"
                 folder.mkdir(parents=True, exist_ok=True)
                 self._journal = Journal(self.output / "journal.jsonl")
                 self._journal.write("worker", worker=self.worker, pid=os.getpid())
-                announcements.send_to(oracle_events(self._journal))
+                value_digests.send_to(oracle_events(self._journal))
                 watchdog = Watchdog(
                     folder / f"{self.worker}.txt", self.config.getoption("--conformance-timeout")
                 )

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Mapping
 
 from conformance import coverage, torch_testing_internals
-from conformance.subjects import databases
+from conformance.subjects import torch_databases
 
 #: Test classes whose methods run over one class of entries, and over those alone.
 _ENTRIES = {
@@ -53,7 +53,7 @@ class Databases:
         operators = torch_testing_internals.op_db()
         modules = torch_testing_internals.module_db()
         return Databases(
-            {databases.operator_name(info): type(info).__name__ for info in operators},
+            {torch_databases.operator_name(info): type(info).__name__ for info in operators},
             {info.name: bool(getattr(info, "train_and_eval_differ", False)) for info in modules},
             frozenset(info.optim_cls.__name__ for info in torch_testing_internals.optim_db()),
         )

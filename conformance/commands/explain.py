@@ -47,11 +47,11 @@ def execute(arguments: argparse.Namespace) -> int:
 
     from conformance.commands.repro import find_kind
     from conformance.properties.registry import find
-    from conformance.samples import extent
+    from conformance.samples import sample_limit
     from conformance.subjects import catalogue
 
     catalogue.load_extra(arguments.extra)
-    extent.choose(arguments.samples)
+    sample_limit.choose(arguments.samples)
     kind = find_kind(result_id)
     for line in explanation(find(kind, result_id.case.property), result_id):
         print(line)
@@ -121,16 +121,16 @@ def _faults(entry: Property) -> Iterator[str]:
 
 
 def _samples(entry: Property, result_id: ResultId) -> Iterator[str]:
-    from conformance.samples import extent
+    from conformance.samples import sample_limit
     from conformance.samples.operators import dtype_of, samples_of
-    from conformance.subjects import databases
+    from conformance.subjects import torch_databases
 
     if entry.subject_kind != "operator" or result_id.dtype == "any":
         return
-    subject = databases.find("operator", result_id.case.subject)
+    subject = torch_databases.find("operator", result_id.case.subject)
     try:
         found = samples_of(subject, dtype_of(result_id.dtype))
-        chosen = found.chosen(extent.limit())
+        chosen = found.chosen(sample_limit.limit())
     except Exception as error:  # torch has no samples of that dtype
         yield f"  inputs: torch's database has none ({type(error).__name__}: {error})"
         return

@@ -90,12 +90,12 @@ def _here(
     from conformance.plan.plan import Case
     from conformance.properties.registry import find
     from conformance.reproduction.trial import Trial
-    from conformance.samples import extent
+    from conformance.samples import sample_limit
     from conformance.subjects import catalogue
     from conformance.worker.executor import DeviceUnusable, Executor
 
     catalogue.load_extra(arguments.extra)
-    extent.choose(arguments.samples)
+    sample_limit.choose(arguments.samples)
     target = file.target(mode)
     bring_up(target)
     executor = Executor(target)

@@ -11,10 +11,10 @@ import torch
 from conformance import torch_testing_internals
 from conformance.framework.calls import one_line
 from conformance.plan import plan
-from conformance.samples import extent
+from conformance.samples import sample_limit
 from conformance.samples.copies import to_device
 from conformance.samples.operators import dtype_of, samples_of
-from conformance.subjects.databases import find
+from conformance.subjects.torch_databases import find
 from conformance.target.target import Target
 
 _NO_KERNEL = re.compile(r"Could not run '([\w:.]+)' with arguments from the '(\w+)' backend")
@@ -34,7 +34,7 @@ def attempt(target: Target, name: str, dtype: str) -> tuple[str, list[str]]:
     subject, kind = find("operator", name), dtype_of(dtype)
     first, kernels = "", list[str]()
     samples = samples_of(subject, kind)
-    for sample in samples.chosen(extent.limit()):
+    for sample in samples.chosen(sample_limit.limit()):
         try:
             with warnings.catch_warnings(), torch.no_grad():
                 warnings.simplefilter("ignore")

@@ -18,7 +18,7 @@ from conformance.oracle.precision import PROBES, UP, step_of, surroundings
 from conformance.samples.cache import SubjectCache
 from conformance.samples.modules import Arguments, ModuleSample
 from conformance.samples.operators import dtype_name
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 
 #: A spread beyond so many times the largest value in sight is a jump, not a slope.
 _JUMP = 2.0**12

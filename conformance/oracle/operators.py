@@ -20,13 +20,13 @@ import torch
 from conformance import torch_testing_internals
 from conformance.framework import trees
 from conformance.framework.tolerances import Rule, rule
-from conformance.oracle import announcements, promises
+from conformance.oracle import relations, value_digests
 from conformance.oracle.precision import UP, surroundings
-from conformance.oracle.spread import call, coarsest, spread_of
+from conformance.oracle.sensitivity import call, coarsest, spread_of
 from conformance.samples.cache import SubjectCache
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, SampleSet, bits, dtype_name, dtype_of, samples_of
-from conformance.subjects.databases import Subject, find
+from conformance.subjects.torch_databases import Subject, find
 
 #: One in so many oracle values is recomputed in a process that never loaded the backend.
 RECOMPUTED = 50
@@ -138,9 +138,9 @@ def compute(
             return Expected(error=error)
     elements = max([1, *(t.numel() for t in sample.tensors())])
     expected = Expected(plain=plain, elements=elements, computed=coarsest(sample, dtype))
-    expected.uninitialised = promises.is_uninitialised(subject.name)
+    expected.uninitialised = relations.is_uninitialised(subject.name)
     expected.written = written_places(sample, host)
-    if not _has_floating_result(plain) or applied.exact or promises.free_of_values(subject.name, sample):
+    if not _has_floating_result(plain) or applied.exact or relations.free_of_values(subject.name, sample):
         return expected
 
     def raise_precision() -> Raised:
@@ -246,8 +246,8 @@ def chosen_for_recomputation(operator: str, dtype: str, index: int) -> bool:
 
 def announce(operator: str, dtype: str, index: int, value: Expected) -> None:
     """Announce the digest of an oracle value to the journal, if anything receives announcements."""
-    if announcements.wanted():
-        announcements.announce(operator, dtype, index, digest_of(value))
+    if value_digests.wanted():
+        value_digests.announce(operator, dtype, index, digest_of(value))
 
 
 def _coarse(leaf: torch.Tensor) -> torch.Tensor:

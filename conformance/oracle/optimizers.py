@@ -15,7 +15,7 @@ from conformance.oracle.precision import PROBES, UP, step_of
 from conformance.samples.cache import SubjectCache
 from conformance.samples.operators import dtype_name
 from conformance.samples.optimizers import Optimizer, OptimizerSample, Problem
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 
 #: ``parameter 0``, ``exp_avg of parameter 0``, ``loss 1`` with its value.
 Observation = dict[str, Any]

@@ -49,11 +49,11 @@ def main(arguments: list[str] | None = None) -> int:
         exit_with_parent.follow()
     events = json.loads(options.events.read_text())
     from conformance.oracle import operators as oracle
-    from conformance.samples import extent
+    from conformance.samples import sample_limit
     from conformance.subjects import catalogue
 
     catalogue.load_extra(options.extra)
-    extent.choose(options.samples)
+    sample_limit.choose(options.samples)
     differences = compare(events, oracle.digest)
     print(json.dumps({"checked": len(events), "differences": differences}))
     return 1 if differences else 0

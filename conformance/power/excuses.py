@@ -21,7 +21,7 @@ from conformance.framework.calls import attempt
 from conformance.framework.compare import same_bits
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId
-from conformance.oracle import promises
+from conformance.oracle import relations
 from conformance.power import kinds, places
 from conformance.power.campaign import Fate
 from conformance.power.faults import Fault
@@ -60,11 +60,11 @@ from conformance.properties.overloads._numbers import OF_SIZES, beside, pairs_of
 from conformance.properties.overloads._strides import promised
 from conformance.properties.overloads.forms import counts_from_the_start
 from conformance.properties.overloads.options import NO_VALUES, others
-from conformance.samples.calls import calls_of
-from conformance.samples.kernels import base_name
+from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample, bits, dtype_name, dtype_of
-from conformance.subjects import databases, overloads
-from conformance.subjects.databases import Subject, find
+from conformance.samples.recorded_calls import calls_of
+from conformance.subjects import overloads, torch_databases
+from conformance.subjects.torch_databases import Subject, find
 from conformance.target import file as target_file
 
 #: Kinds of faults of values in a result; a place whose values are free cannot have them.
@@ -120,7 +120,7 @@ def reason(fault: Fault, fate: str, calls: Mapping[tuple[str, str], Set[str]]) -
     of :data:`conformance.power.kinds.QUESTIONS` is yes.
     """
     base = base_name(fault.place)
-    if fault.kind in OF_VALUES and promises.is_uninitialised(base.rstrip("_")):
+    if fault.kind in OF_VALUES and relations.is_uninitialised(base.rstrip("_")):
         return "the values of the result are free"
     moved = values.moves(fault.place) or signs_zeros(base.rstrip("_"))
     if fault.kind == "signed-zero-lost" and not moved:
@@ -299,7 +299,7 @@ def _is_listed_nowhere(subject: Subject, dtype: str) -> bool:
 def _operators_of_the_same_name(subject: Subject) -> Iterator[str]:
     """Yield the operators of torch's database whose name is that of the overload, in any namespace."""
     base = base_name(subject.name)
-    for one in databases.subjects("operator"):
+    for one in torch_databases.subjects("operator"):
         if one.name.rpartition(".")[2] == base or getattr(one.info, "aten_name", None) == base:
             yield one.name
 

@@ -17,7 +17,7 @@ from conformance.power import kinds
 from conformance.power.faults import Fault, scalar_types
 from conformance.power.pool import Answer, Job, Pool
 from conformance.power.seers import ALSO_SEES, SEES
-from conformance.samples.kernels import base_name
+from conformance.samples.dispatched_kernels import base_name
 
 #: Seconds that a worker may be silent while it learns.
 PATIENCE = 900.0

@@ -17,7 +17,7 @@ from conformance.reproduction.source import Collector
 from conformance.reproduction.tape import Comparison
 from conformance.reproduction.trial import Trial
 from conformance.samples.copies import to_host
-from conformance.subjects.databases import find, operator_name
+from conformance.subjects.torch_databases import find, operator_name
 
 
 def write(trial: Trial, comparison: Comparison, *, advice: str) -> Script:

@@ -123,7 +123,7 @@ class _CheckSnippet:
                 self.writer.attributes = _attributes_read("\n".join(text)) - {"info", "kind"}
                 info = self.writer.record(subject.info, self.writer.attributes)
             self.writer.attributes = None
-        made = self.collector.require("conformance.subjects.databases", "Subject")
+        made = self.collector.require("conformance.subjects.torch_databases", "Subject")
         return f"{made}({subject.kind!r}, {subject.name!r}, {info})"
 
 

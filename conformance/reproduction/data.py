@@ -9,8 +9,8 @@ import torch
 
 from conformance import torch_testing_internals
 from conformance.framework import tolerances
-from conformance.oracle import renewal
-from conformance.oracle.promises.table import promise_of
+from conformance.oracle import replay_data
+from conformance.oracle.relations.registry import promise_of
 from conformance.properties.modes import reasons
 from conformance.properties.modules import _common as module_properties
 from conformance.properties.operators.dtypes import first_samples
@@ -19,10 +19,10 @@ from conformance.reproduction.modules import Place
 from conformance.reproduction.trial import Trial
 from conformance.samples.modules import ModuleSamples
 from conformance.samples.operators import dtype_of
-from conformance.subjects.databases import find
+from conformance.subjects.torch_databases import find
 
 STANDINS = "conformance.reproduction.standins"
-PROMISES: Place = ("conformance.oracle.promises.table", "PROMISES")
+PROMISES: Place = ("conformance.oracle.relations.registry", "PROMISES")
 #: Tables of operators in the modes' files.
 TABLES = ("no_graph", "no_backward_graph", "no_inplace_graph", "host", "no_kernels", "host_sometimes")
 
@@ -140,8 +140,8 @@ class Data:
         """The samples of other seeds, if they have the form of the samples whose data they may replace."""
         others = {}
         for (_, name, grad), samples in self._sets("samples").items():
-            for word in renewal.SEEDS:
-                drawn = renewal.other_samples(self.name, dtype_of(name), grad, word)[: len(samples)]
-                if len(drawn) == len(samples) and all(map(renewal.same_form, samples, drawn)):
+            for word in replay_data.SEEDS:
+                drawn = replay_data.other_samples(self.name, dtype_of(name), grad, word)[: len(samples)]
+                if len(drawn) == len(samples) and all(map(replay_data.same_form, samples, drawn)):
                     others[(dtype_of(name), grad, word)] = drawn
         return others

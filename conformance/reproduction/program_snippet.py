@@ -9,7 +9,7 @@ from conformance.reproduction.modules import Unwritable
 from conformance.reproduction.script import REPLACED, Script
 from conformance.reproduction.source import Collector
 from conformance.reproduction.trial import Trial
-from conformance.samples.programs.program import Program
+from conformance.samples.random_programs.program import Program
 from conformance.target.target import Target
 
 _MAIN = """\

@@ -18,11 +18,11 @@ import torch
 
 from conformance.framework import trees
 from conformance.model.verdicts import Failure
-from conformance.oracle import promises
+from conformance.oracle import relations
 from conformance.reproduction.trial import Key, Trial, signature
 from conformance.samples.operators import Sample
-from conformance.samples.programs.program import Program
-from conformance.samples.programs.shorter import shorter
+from conformance.samples.random_programs.program import Program
+from conformance.samples.random_programs.shrink import shorter
 
 _SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
 #: Seconds that shrinking may take.
@@ -60,7 +60,7 @@ def shrink(
     sample = shrunk.sample
     is_random = getattr(sample, "random", False)
     if isinstance(sample, Sample):
-        is_random = promises.is_random(trial.subject.name, sample)
+        is_random = relations.is_random(trial.subject.name, sample)
     if is_random:
         shrunk.words += ", not shrunk: its values are random, so that few of them may agree by chance"
     elif simplify and isinstance(sample, Sample):

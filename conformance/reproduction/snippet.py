@@ -10,7 +10,7 @@ from conformance.reproduction.modules import Unwritable
 from conformance.reproduction.script import Script
 from conformance.reproduction.shrinking import Shrunk
 from conformance.reproduction.trial import Trial, signature
-from conformance.samples.programs.program import Program
+from conformance.samples.random_programs.program import Program
 
 
 @dataclasses.dataclass

@@ -13,11 +13,11 @@ from conformance.model.verdicts import Failure, Kind, Result, ResultId, seed_of
 from conformance.oracle import modules as module_oracle
 from conformance.oracle import operators as oracle
 from conformance.oracle import optimizers as optimizer_oracle
-from conformance.samples import calls
 from conformance.samples import modules as module_samples
 from conformance.samples import operators as samples
 from conformance.samples import optimizers as optimizer_samples
-from conformance.samples.programs import generator as programs
+from conformance.samples import recorded_calls
+from conformance.samples.random_programs import generator as programs
 from conformance.target.target import Target
 from conformance.worker.executor import Executor
 
@@ -103,7 +103,7 @@ def forget_oracles() -> None:
 #: For each kind of subject: the cache of its sets of samples, a set's members, and a set of members.
 _CACHES: dict[str, tuple[Any, Callable[[Any], list[Any]], Callable[[str, list[Any]], Any]]] = {
     "operator": (samples._cache, lambda made: list(made.chosen(None)), samples.SampleSet),
-    "overload": (calls._cache, lambda made: list(made.chosen(None)), samples.SampleSet),
+    "overload": (recorded_calls._cache, lambda made: list(made.chosen(None)), samples.SampleSet),
     "module": (
         module_samples._cache,
         lambda made: list(made.samples),

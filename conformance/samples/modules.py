@@ -18,7 +18,7 @@ from conformance import torch_testing_internals
 from conformance.samples.cache import SubjectCache
 from conformance.samples.copies import Copier
 from conformance.samples.operators import dtype_name, evenly
-from conformance.subjects.databases import Subject, find
+from conformance.subjects.torch_databases import Subject, find
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 

@@ -18,10 +18,10 @@ import torch
 
 from conformance import torch_testing_internals
 from conformance.framework import trees
-from conformance.samples import extent, gaps
+from conformance.samples import memory_gaps, sample_limit
 from conformance.samples.cache import SubjectCache
-from conformance.samples.documented import documented
-from conformance.subjects.databases import Subject
+from conformance.samples.defined_inputs import documented
+from conformance.subjects.torch_databases import Subject
 
 
 @dataclasses.dataclass
@@ -111,7 +111,7 @@ class SampleSet:
         self.name = name
         self._samples = list(samples)
         # All at once, as samples may share memory.
-        gaps.fill(tensor for sample in self._samples for tensor in sample.tensors())
+        memory_gaps.fill(tensor for sample in self._samples for tensor in sample.tensors())
         self._handed_out: dict[int, tuple[int, ...]] = {}
 
     @property
@@ -139,7 +139,7 @@ class SampleSet:
         if count <= limit:
             return [self[i] for i in affordable]
         picked = {affordable[i] for i in evenly(count, limit)}
-        if extent.exact:
+        if sample_limit.exact:
             return [self[i] for i in sorted(picked)]
         empty = [i for i, sample in enumerate(self._samples) if _has_zero_elements(sample)]
         picked.update(empty[i] for i in evenly(len(empty), max(1, limit // 2)))
@@ -296,6 +296,6 @@ def reference_samples_of(subject: Subject, dtype: torch.dtype) -> SampleSet:
 
 def _pristine(subject: Subject) -> Any:
     """Return torch's own record, even if a test hands in a subject whose operator is broken on purpose."""
-    from conformance.subjects.databases import find
+    from conformance.subjects.torch_databases import find
 
     return find(subject.kind, subject.name).info

@@ -17,7 +17,7 @@ from conformance import torch_testing_internals
 from conformance.samples.cache import SubjectCache
 from conformance.samples.copies import Copier
 from conformance.samples.operators import dtype_name
-from conformance.subjects.databases import Subject, find
+from conformance.subjects.torch_databases import Subject, find
 
 #: Steps that a run takes.
 STEPS = 4

@@ -64,9 +64,9 @@ def subjects(kind: str) -> Sequence[Subject]:
     """Return the subjects of a kind, in a fixed order."""
     if kind in _extra:
         return _extra[kind]
-    from conformance.subjects import databases
+    from conformance.subjects import torch_databases
 
-    listed: Sequence[Subject] = databases.subjects(kind)
+    listed: Sequence[Subject] = torch_databases.subjects(kind)
     return listed
 
 

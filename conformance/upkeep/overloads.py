@@ -20,13 +20,13 @@ import torch
 
 from conformance import torch_testing_internals
 from conformance.framework.recorder import CHECKED_NOTHING
-from conformance.oracle import promises
-from conformance.samples.built import BUILT, samples
-from conformance.samples.calls import Recording, converted, record
-from conformance.samples.kernels import base_name
+from conformance.oracle import relations
+from conformance.samples.dispatched_kernels import base_name
+from conformance.samples.handmade_calls.calls import BUILT, samples
 from conformance.samples.operators import Sample, dtype_name, evenly, samples_of
+from conformance.samples.recorded_calls import Recording, converted, record
 from conformance.subjects import overloads
-from conformance.subjects.databases import Subject, subjects
+from conformance.subjects.torch_databases import Subject, subjects
 
 #: Operators that are named for one overload: the fewest that show all of its dtypes, and these at least.
 _OPERATORS = 2
@@ -57,7 +57,7 @@ _ENDS = re.compile(r"(lin|log)space")
 def calls() -> Iterator[tuple[Subject, bool, dict[str, set[str]]]]:
     """Yield for each operator, without and with its backward pass, the dtypes of its calls by overload."""
     for operator in subjects("operator"):
-        if promises.promise_of(operator.name) is not None:
+        if relations.promise_of(operator.name) is not None:
             continue
         for backward in (False, True):
             able = (
@@ -124,7 +124,9 @@ def table() -> dict[str, Any]:
         rows[name] = {"operators": operators, "dtypes": sorted(seen), "backward": only_backward}
     for name, built in BUILT.items():
         if name in rows:
-            raise ValueError(f"operators call {name}; take it out of conformance/samples/built.py")
+            raise ValueError(
+                f"operators call {name}; take it out of conformance/samples/handmade_calls/calls.py"
+            )
         rows[name] = {"operators": [built.like], "dtypes": sorted(_answered(name)), "backward": False}
         if not built.draws:
             rows[name]["draws"] = False

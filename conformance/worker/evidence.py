@@ -16,7 +16,7 @@ from typing import Any
 from conformance import torch_testing_internals
 from conformance.framework.property import Property
 from conformance.framework.recorder import Recorder
-from conformance.samples.kernels import base_name, kernels_of
+from conformance.samples.dispatched_kernels import base_name, kernels_of
 from conformance.target.target import Target
 
 #: Operators that the harness itself calls to bring values in and out; for any other subject they prove
@@ -159,7 +159,7 @@ _COPYING = frozenset(
 @functools.lru_cache(maxsize=64)
 def _has_tensors(name: str, dtype: str) -> bool:
     from conformance.samples.operators import dtype_of, samples_of
-    from conformance.subjects.databases import find
+    from conformance.subjects.torch_databases import find
 
     subject = find("operator", name)
     chosen = dtype if dtype != "any" else _some_dtype(subject.info)
@@ -170,7 +170,7 @@ def _has_tensors(name: str, dtype: str) -> bool:
 @functools.lru_cache(maxsize=64)
 def _of_operator(name: str, dtype: str) -> frozenset[str] | None:
     from conformance.samples.operators import dtype_of, samples_of
-    from conformance.subjects.databases import find
+    from conformance.subjects.torch_databases import find
 
     subject = find("operator", name)
     chosen = dtype if dtype != "any" else _some_dtype(subject.info)

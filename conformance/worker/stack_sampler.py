@@ -38,7 +38,7 @@ _PLACES = (
 #: Functions that have the phase of their caller (an empty one), or one of their own, whatever their file.
 _FUNCTIONS = {
     ("samples/operators.py", "call"): "",
-    ("samples/calls.py", "__torch_dispatch__"): "",
+    ("samples/recorded_calls.py", "__torch_dispatch__"): "",
     ("framework/calls.py", "attempt_on"): "device",
     ("behaviours/behaviour.py", "on_cpu"): "oracle",
     ("behaviours/behaviour.py", "on_target"): "device",

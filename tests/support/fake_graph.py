@@ -8,7 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.framework import trees
-from conformance.samples.kernels import is_view, needs_host
+from conformance.samples.dispatched_kernels import is_view, needs_host
 
 
 def _as_it_is(leaf: Any) -> Any:

@@ -23,7 +23,7 @@ from conformance.device import known_answer_probe
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle import announcements
+from conformance.oracle import value_digests
 from conformance.results import journal
 from conformance.subjects import catalogue
 from conformance.target.target import Target
@@ -147,7 +147,7 @@ def crash_after(recorder: Recorder) -> None:
 
 def oracle_good(recorder: Recorder) -> None:
     recorder.compared(1)
-    announcements.announce("sham", recorder.id.dtype, 0, "d0")
+    value_digests.announce("sham", recorder.id.dtype, 0, "d0")
 
 
 def stops(recorder: Recorder) -> None:

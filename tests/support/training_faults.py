@@ -16,7 +16,7 @@ from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict, 
 from conformance.properties import registry
 from conformance.properties.modules import _common as modules
 from conformance.properties.optimizers import _common as optimizers
-from conformance.subjects.databases import find
+from conformance.subjects.torch_databases import find
 from conformance.target import file as target_file
 from conformance.target.target import Target
 

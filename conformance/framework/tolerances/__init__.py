@@ -10,7 +10,7 @@ The bound of an element with expected value ``e`` is
 ``spread``
     The condition term, in units of a relative change of the inputs: how much the *oracle* (float64 on the
     CPU) moves when every input element moves by half a unit in a random direction
-    (:mod:`conformance.oracle.spread`). For a sum it is of the size of ``|x|``, for ``exp`` it is
+    (:mod:`conformance.oracle.sensitivity`). For a sum it is of the size of ``|x|``, for ``exp`` it is
     ``|x * exp(x)|``, for a solve it is the condition number times the solution, and if the function jumps
     within a unit it covers the jump. It is a property of the function, not of any implementation, so
     nothing is fitted to the errors that a CPU or a device makes. If ``local`` is false an element has at

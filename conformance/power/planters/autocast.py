@@ -10,7 +10,7 @@ from conformance.power import places
 from conformance.power.faults import Fault
 from conformance.power.interposer import Interposer
 from conformance.power.planters.planter import NO_DTYPE, Counts, Observed, Planter
-from conformance.samples.kernels import base_name
+from conformance.samples.dispatched_kernels import base_name
 
 KINDS: Mapping[str, str] = {
     "cast-missing": "arguments keep their dtypes",

@@ -18,7 +18,7 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import EXACT, Tolerance, unit_of
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: Odd sizes, one element, none, and more than fits a small message.

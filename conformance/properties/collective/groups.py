@@ -13,7 +13,7 @@ from conformance.distributed.rank_programs import Rank, program
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.collective._common import any_dtype, compare_ranks, given_by, host
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _SHAPE = (9, 2)

@@ -19,7 +19,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.collective._common import any_dtype, compare_ranks, given_by, host
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _SHAPE = (129, 33)

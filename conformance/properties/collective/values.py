@@ -12,7 +12,7 @@ from conformance.framework.compare import compare_exact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.collective._common import collect, compare_ranks, given_by, shapes_of
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 

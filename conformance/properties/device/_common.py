@@ -15,7 +15,7 @@ from conformance.framework.compare import compare_exact
 from conformance.framework.recorder import Recorder
 from conformance.model.vocabulary import ANY_DTYPE
 from conformance.process_control.garbage_collector import collector_off
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 SIZE = 1 << 12

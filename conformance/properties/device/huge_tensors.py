@@ -13,8 +13,8 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.device._common import about, do
-from conformance.samples import extent
-from conformance.subjects.databases import Subject
+from conformance.samples import sample_limit
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: Elements, of a byte each: the last ones have indices of more than 31 bits.
@@ -40,7 +40,7 @@ VALUE, BEHIND = 7, 3
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    if extent.limit() is not None:
+    if sample_limit.limit() is not None:
         recorder.idle("tensors of 2^31 elements are made with '--samples all' only")
         return
     if not target.declares("int8"):

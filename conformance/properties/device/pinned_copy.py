@@ -9,7 +9,7 @@ from conformance.framework.compare import compare_exact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.device._common import SIZE, about, do
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 

@@ -22,7 +22,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.profiler_trace import DeviceActivity, Operator, ProfilerTrace
 from conformance.model.verdicts import Kind
 from conformance.properties.device._common import about, do, slow, uncollected, zeros
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: Microseconds by which the clocks of host and device may differ in one profile.

@@ -13,7 +13,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.device._common import about, do
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: (shape, dtype, graphs that exist after the call): a known combination is never compiled again.

@@ -8,7 +8,7 @@ from conformance.device import api as device_api
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.device._common import SIZE, about, do, holds, slow, zeros
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: Tensors that are made in the hope that one gets the memory of the one that was let go.

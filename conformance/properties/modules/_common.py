@@ -20,11 +20,11 @@ from conformance.model.verdicts import Kind
 from conformance.oracle.modules import ModuleExpected, expected
 from conformance.oracle.observed_modules import FORWARD, Observation, Procedure
 from conformance.oracle.precision import UP
-from conformance.samples import extent
+from conformance.samples import sample_limit
 from conformance.samples.copies import WrongCopy, report_copy
 from conformance.samples.modules import Arguments, ModuleSample, module_samples
 from conformance.samples.operators import dtype_name, dtype_of
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: Dtypes in the order in which a property that takes only the first few prefers them.
@@ -125,7 +125,7 @@ def chosen(
 ) -> list[ModuleSample]:
     """Return the samples of deterministic values that a property takes, counted."""
     samples = module_samples(subject, dtype_under_test(recorder))
-    fitting = samples.chosen(extent.limit(own_limit), such_that)
+    fitting = samples.chosen(sample_limit.limit(own_limit), such_that)
     recorder.samples(len(fitting), samples.available)
     return fitting
 

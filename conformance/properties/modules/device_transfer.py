@@ -14,7 +14,7 @@ from conformance.model.verdicts import Kind
 from conformance.properties.modules import _common as common
 from conformance.properties.modules.state_dict import stateful
 from conformance.samples.modules import ModuleSample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 

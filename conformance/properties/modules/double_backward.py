@@ -13,7 +13,7 @@ from conformance.framework.trees import tensors
 from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, differentiable
 from conformance.properties.modules import _common as common
 from conformance.samples.modules import Arguments
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: Modules whose backward has no derivative on the CPU.

@@ -18,7 +18,7 @@ from conformance.properties.modules import _common as common
 from conformance.properties.modules.state_dict import stateful
 from conformance.samples.modules import ModuleSample, is_lazy
 from conformance.samples.operators import dtype_of
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: Fewest elements whose scatter of initial values is worth a comparison.

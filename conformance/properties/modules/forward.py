@@ -8,7 +8,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle.observed_modules import FORWARD
 from conformance.properties.modules import _common as common
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 

@@ -13,7 +13,7 @@ from conformance.framework.trees import tensors
 from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, observe
 from conformance.properties.modules import _common as common
 from conformance.samples.modules import Arguments, ModuleSample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}

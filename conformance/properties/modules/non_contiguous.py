@@ -23,7 +23,7 @@ from conformance.oracle.observed_modules import (
 )
 from conformance.properties.modules import _common as common
 from conformance.samples.modules import Arguments, ModuleSample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 

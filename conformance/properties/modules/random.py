@@ -17,7 +17,7 @@ from conformance.framework.trees import tensors
 from conformance.model.verdicts import Kind
 from conformance.properties.modules import _common as common
 from conformance.samples.modules import ModuleSample, module_samples
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: A frequency may be off by so many standard deviations; once in 10**9 draws a fair generator is further off.

@@ -16,7 +16,7 @@ from conformance.model.verdicts import Kind
 from conformance.oracle.observed_modules import FORWARD
 from conformance.properties.modules import _common as common
 from conformance.samples.modules import ModuleSample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 

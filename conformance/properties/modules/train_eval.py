@@ -15,7 +15,7 @@ from conformance.model.verdicts import Kind
 from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, observe
 from conformance.properties.modules import _common as common
 from conformance.samples.modules import Arguments, ModuleSample, module_samples
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: Modules that return their input itself in eval mode.

@@ -13,7 +13,7 @@ from conformance.model.verdicts import Kind
 from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, backward, gradients
 from conformance.properties.modules import _common as common
 from conformance.samples.modules import Arguments
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 CALLS = 2

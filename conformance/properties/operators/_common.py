@@ -18,14 +18,14 @@ from conformance.framework.compare import compare_metadata, compare_values, on_h
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import EXACT, Rule, Tolerance, rule
 from conformance.model.verdicts import Kind
-from conformance.oracle import promises
+from conformance.oracle import relations
 from conformance.oracle.operators import Expected, expected
-from conformance.oracle.promises import Claim
+from conformance.oracle.relations import Claim
 from conformance.properties.operators import _torch_faults
-from conformance.samples import extent
+from conformance.samples import sample_limit
 from conformance.samples.copies import to_device, to_host
 from conformance.samples.operators import Sample, SampleSet, dtype_name, dtype_of, samples_of
-from conformance.subjects.databases import Subject, find
+from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
 FLOATING = ("float32", "float64", "bfloat16", "float16")
@@ -141,7 +141,7 @@ def cases(
     """
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
-    chosen = samples.chosen(extent.limit(own_limit))
+    chosen = samples.chosen(sample_limit.limit(own_limit))
     recorder.samples(0, samples.available)
     yield from _with_expected(target, subject, recorder, dtype, samples, chosen)
 
@@ -204,14 +204,14 @@ def compare_result(
         return False
     got, plain = list(trees.leaves(actual)), list(trees.leaves(want.plain))
     good = True
-    free = promises.free_parts(subject.name, sample)
+    free = relations.free_parts(subject.name, sample)
     device = target.torch_device if place and _belongs_on_device(subject, sample) else None
     for number, (value, base) in enumerate(zip(got, plain, strict=False)):
         if number in free:
             continue
         name = what if len(got) == 1 else f"part {number} of {what}"
         accumulated = (
-            number in promises.statistics(subject.name)
+            number in relations.statistics(subject.name)
             and base.dtype in (torch.bfloat16, torch.float16)
             and isinstance(value, torch.Tensor)
             and value.dtype == torch.float32
@@ -226,14 +226,14 @@ def compare_result(
             device=device,
             dtype=dtypes and not accumulated,
         )
-    if not good or promises.free_of_values(subject.name, sample):
+    if not good or relations.free_of_values(subject.name, sample):
         return good
     if bits and not target.is_cpu and _same_bits(recorder, got, plain):
         return True
     applied = rule(subject.name, dtype)
     precise = list(trees.leaves(want.precise))
     peer = not want.raised_precision
-    promise = promises.promise_of(subject.name)
+    promise = relations.promise_of(subject.name)
     if promise is not None:
         claims = _claims(target, recorder, promise, actual, want, sample, what)
         if claims is False:

@@ -23,10 +23,10 @@ from conformance.properties.operators._common import (
     run,
 )
 from conformance.properties.operators._distributions import RAW
-from conformance.samples import extent
+from conformance.samples import sample_limit
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, samples_of
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: Each of these is another graph; what a graph does not see (float64, float16) is left to eager mode.
@@ -66,7 +66,9 @@ def cases(
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
-    yield from _with_expected(target, subject, recorder, dtype, samples, samples.varied(extent.limit(limit)))
+    yield from _with_expected(
+        target, subject, recorder, dtype, samples, samples.varied(sample_limit.limit(limit))
+    )
 
 
 class Compiler:

@@ -16,7 +16,7 @@ from conformance.properties.operators._arguments import check_kept
 from conformance.properties.operators._common import compare_result, copy_in, failed_call, pristine, run
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: Operators whose meaning is the memory of their argument, not its values.

@@ -12,7 +12,7 @@ import torch
 from conformance.framework.compare import fact
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 
 COUNT = 4096
 #: Bound on sqrt(n) times the Kolmogorov-Smirnov distance: a right sampler exceeds it for one seed in 10**8.

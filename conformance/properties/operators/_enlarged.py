@@ -14,7 +14,7 @@ from conformance.framework import trees
 from conformance.framework.calls import attempt
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject, find
+from conformance.subjects.torch_databases import Subject, find
 
 #: No argument grows beyond so many elements.
 _MOST = 1 << 22

@@ -15,7 +15,7 @@ from conformance.framework.recorder import Recorder
 from conformance.properties.operators._common import pristine, run
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, wrap
-from conformance.subjects.databases import Subject, find
+from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
 

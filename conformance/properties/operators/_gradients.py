@@ -15,16 +15,16 @@ from conformance.framework.calls import CallOutcome, attempt, attempt_on, one_li
 from conformance.framework.compare import compare_values
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule, unit_of
-from conformance.oracle import promises
+from conformance.oracle import relations
 from conformance.oracle.operators import written_places
-from conformance.oracle.spread import coarsest
+from conformance.oracle.sensitivity import coarsest
 from conformance.properties.operators import _arguments as arguments
 from conformance.properties.operators._arguments import memory
 from conformance.properties.operators._common import claimed, copy_in, dtype_under_test, failed_call, pristine
-from conformance.samples import extent
+from conformance.samples import sample_limit
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, samples_of
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 Operator = Callable[..., Any]
@@ -166,8 +166,8 @@ def cases(
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype, requires_grad=True)
     recorder.samples(0, samples.available)
-    for sample in samples.chosen(extent.limit(limit)):
-        if promises.free_of_values(subject.name, sample):
+    for sample in samples.chosen(sample_limit.limit(limit)):
+        if relations.free_of_values(subject.name, sample):
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)
             continue

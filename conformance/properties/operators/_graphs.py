@@ -15,7 +15,7 @@ from conformance.framework.compare import fact
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.operators import Expected
-from conformance.oracle.renewal import copy_into, renewed_with_oracle
+from conformance.oracle.replay_data import copy_into, renewed_with_oracle
 from conformance.properties import modes
 from conformance.properties.operators._common import (
     _with_expected,
@@ -25,11 +25,11 @@ from conformance.properties.operators._common import (
     failed_call,
     pristine,
 )
-from conformance.samples import extent
+from conformance.samples import sample_limit
 from conformance.samples.copies import to_host
-from conformance.samples.kernels import asks_host, kernels_of
+from conformance.samples.dispatched_kernels import asks_host, kernels_of
 from conformance.samples.operators import Sample, samples_of
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
@@ -59,7 +59,7 @@ def cases(
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
-    chosen = samples.varied(extent.limit(limit))
+    chosen = samples.varied(sample_limit.limit(limit))
     for sample, want in _with_expected(target, subject, recorder, dtype, samples, chosen):
         kernels = kernels_of(pristine(subject).op, sample) if sometimes_needs_host(subject) else None
         if kernels is not None and kernels.host:

@@ -19,8 +19,8 @@ from conformance.framework.calls import CallOutcome, attempt, attempt_on, one_li
 from conformance.framework.compare import compare_metadata, compare_values, on_host, same_nesting
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import Tolerance, rule, unit_of
-from conformance.oracle import promises
-from conformance.oracle.spread import coarsest
+from conformance.oracle import relations
+from conformance.oracle.sensitivity import coarsest
 from conformance.properties.operators._common import (
     WRITES_TWICE,
     claimed,
@@ -33,10 +33,10 @@ from conformance.properties.operators._common import (
 )
 from conformance.properties.operators._derived import ABOUT_MEMORY
 from conformance.properties.operators._gradients import derive, largest, noise, noise_for
-from conformance.samples import extent
+from conformance.samples import sample_limit
 from conformance.samples.copies import to_device, to_host
 from conformance.samples.operators import Sample, samples_of
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: In double precision if a device has it, so that wrong rules stand out against rounding.
@@ -140,8 +140,8 @@ def cases(
     recorder.samples(0, samples.available)
     info = pristine(subject)
     wrapper = torch_testing_internals.gradcheck_wrapper(info) if gradients else None
-    for sample in samples.chosen(extent.limit(LIMIT)):
-        if promises.free_of_values(subject.name, sample):
+    for sample in samples.chosen(sample_limit.limit(LIMIT)):
+        if relations.free_of_values(subject.name, sample):
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)
             continue

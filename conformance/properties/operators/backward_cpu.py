@@ -9,7 +9,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _gradients, _working_precision
 from conformance.properties.operators._common import differentiable
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 8

@@ -12,7 +12,7 @@ from conformance.framework.recorder import Recorder
 from conformance.properties.operators._common import cases, dtypes_of, pristine
 from conformance.properties.operators._derived import ABOUT_MEMORY, check_derived, transformed
 from conformance.properties.operators.variants import forms
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 4

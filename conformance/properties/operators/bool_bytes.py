@@ -21,7 +21,7 @@ from conformance.properties.operators._common import (
 )
 from conformance.properties.operators._derived import ABOUT_MEMORY
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 4

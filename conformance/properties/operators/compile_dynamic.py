@@ -15,7 +15,7 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle import promises
+from conformance.oracle import relations
 from conformance.oracle.operators import Expected, compute
 from conformance.properties.operators import _compiled
 from conformance.properties.operators._common import (
@@ -29,7 +29,7 @@ from conformance.properties.operators._common import (
 )
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, samples_of
-from conformance.subjects.databases import Subject, find
+from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
 #: Operators whose result has the size of their input, and reductions: one of each kind of kernel.
@@ -170,7 +170,7 @@ def _sizes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[lis
     samples = samples_of(subject, dtype)
     for index in range(samples.available):
         sample = samples[index]
-        if promises.free_of_values(subject.name, sample) or not _can_grow(sample):
+        if relations.free_of_values(subject.name, sample) or not _can_grow(sample):
             continue
         if not claimed(target, recorder, sample):
             continue

@@ -10,7 +10,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _compiled, compile_gradient
 from conformance.properties.operators._common import compare_result, copy_in, differentiable, first_dtypes
-from conformance.subjects.databases import Subject, find
+from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
 LIMIT = 2

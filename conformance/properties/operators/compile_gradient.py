@@ -14,7 +14,7 @@ from conformance.properties.operators import _compiled, _gradients, _working_pre
 from conformance.properties.operators._common import copy_in, differentiable
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject, find
+from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
 #: Samples that are captured, and those that are tried for it: a form of a call may be beyond Dynamo.

@@ -15,7 +15,7 @@ from conformance.properties import modes
 from conformance.properties.operators import _compiled
 from conformance.properties.operators._common import compare_result, copy_in, first_dtypes, pristine
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 2

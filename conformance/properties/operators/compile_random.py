@@ -25,7 +25,7 @@ from conformance.properties.operators._distributions import (
     operator_of,
 )
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject, find
+from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
 

@@ -8,7 +8,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _compiled
 from conformance.properties.operators._common import compare_result, copy_in, dtypes_of
-from conformance.subjects.databases import Subject, find
+from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
 LIMIT = 2

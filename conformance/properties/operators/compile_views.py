@@ -20,7 +20,7 @@ from conformance.properties.operators.layout import gapped, reversed_order, shif
 from conformance.properties.operators.views import aliases, may_alias
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject, find
+from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
 LIMIT = 3

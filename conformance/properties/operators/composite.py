@@ -16,10 +16,10 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule
 from conformance.model.verdicts import Kind
-from conformance.oracle import promises
+from conformance.oracle import relations
 from conformance.oracle.operators import Expected
 from conformance.properties.operators._common import cases, copy_in, first_dtypes
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 2
@@ -55,7 +55,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     checks = torch_testing_internals.composite_checks()
     assert checks is not None
     for sample, want in cases(target, subject, recorder, LIMIT):
-        free = promises.free_of_values(subject.name, sample)
+        free = relations.free_of_values(subject.name, sample)
         index = sample.index
 
         def equal(

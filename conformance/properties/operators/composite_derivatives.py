@@ -20,7 +20,7 @@ from conformance.properties.operators import _gradients
 from conformance.properties.operators._common import differentiable, pristine
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 1

@@ -19,7 +19,7 @@ from conformance.oracle.operators import through_float64
 from conformance.properties.operators._common import claimed, compare_result, copy_in, run
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, dtype_name, wrap
-from conformance.subjects.databases import Subject, find
+from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
 _NAMES = (

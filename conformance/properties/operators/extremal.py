@@ -19,9 +19,9 @@ from conformance.properties.operators._common import (
     failed_call,
     run,
 )
-from conformance.samples import extent
+from conformance.samples import sample_limit
 from conformance.samples.operators import Sample, reference_samples_of
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 24
@@ -58,7 +58,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     dtype = dtype_under_test(recorder)
     samples = reference_samples_of(subject, dtype)
     recorder.samples(0, samples.available)
-    for sample in samples.chosen(extent.limit(LIMIT)):
+    for sample in samples.chosen(sample_limit.limit(LIMIT)):
         want = compute(subject, dtype, sample)
         if not want.ok or not claimed(target, recorder, sample):
             continue

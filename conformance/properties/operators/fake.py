@@ -18,7 +18,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators._common import cases, copy_in, failed_call, first_dtypes, run
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 4

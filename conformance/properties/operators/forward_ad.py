@@ -17,7 +17,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule
 from conformance.model.verdicts import Kind
-from conformance.oracle.spread import coarsest
+from conformance.oracle.sensitivity import coarsest
 from conformance.properties.operators import _gradients
 from conformance.properties.operators._common import (
     WRITES_TWICE,
@@ -28,7 +28,7 @@ from conformance.properties.operators._common import (
 )
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 4

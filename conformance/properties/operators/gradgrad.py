@@ -18,7 +18,7 @@ from conformance.properties.operators import _conditioning, _gradients
 from conformance.properties.operators._common import differentiable, dtype_under_test, pristine
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 4

@@ -10,11 +10,11 @@ import torch
 from conformance.framework.compare import on_host, same_nesting
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.oracle.renewal import renewed
+from conformance.oracle.replay_data import renewed
 from conformance.properties.operators import _compiled, _gradients, _graphs, _working_precision
 from conformance.properties.operators._common import differentiable, dtype_under_test
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: Samples that are captured, and those that are tried for it: some need the host.

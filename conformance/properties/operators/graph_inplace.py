@@ -12,7 +12,7 @@ from conformance.properties.operators import _compiled, _graphs
 from conformance.properties.operators._common import compare_result, first_dtypes
 from conformance.properties.operators._derived import ABOUT_MEMORY
 from conformance.properties.operators.compile_inplace import changes_metadata, fits
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 4

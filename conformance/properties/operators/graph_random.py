@@ -22,7 +22,7 @@ from conformance.properties.operators._distributions import (
     moments,
 )
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 

@@ -12,7 +12,7 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle.renewal import copy_into, renewed_with_oracle
+from conformance.oracle.replay_data import copy_into, renewed_with_oracle
 from conformance.properties.operators import _compiled, _graphs
 from conformance.properties.operators._common import (
     _with_expected,
@@ -23,10 +23,10 @@ from conformance.properties.operators._common import (
     pristine,
     run,
 )
-from conformance.samples import extent
-from conformance.samples.kernels import kernels_of
+from conformance.samples import sample_limit
+from conformance.samples.dispatched_kernels import kernels_of
 from conformance.samples.operators import Sample, samples_of
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 2
@@ -61,7 +61,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     recorder.samples(0, samples.available)
     op, tried = _compiled.plain(subject), 0
     for sample, _ in _with_expected(
-        target, subject, recorder, dtype, samples, samples.chosen(extent.limit(8))
+        target, subject, recorder, dtype, samples, samples.chosen(sample_limit.limit(8))
     ):
         kernels = kernels_of(pristine(subject).op, sample)
         if kernels is None or not kernels.host or tried == LIMIT:

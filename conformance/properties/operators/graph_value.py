@@ -8,7 +8,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _compiled, _graphs
 from conformance.properties.operators._common import compare_result, dtypes_of
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 8

@@ -11,13 +11,13 @@ from conformance.framework.compare import compare_exact, on_host
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle.operators import compute
-from conformance.oracle.renewal import memory
+from conformance.oracle.replay_data import memory
 from conformance.properties.operators import _compiled, _graphs
 from conformance.properties.operators._common import compare_result, dtype_under_test, first_dtypes
 from conformance.properties.operators._derived import ABOUT_MEMORY, cpu_accepts, transformed
 from conformance.properties.operators.compile_views import awkward
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject, find
+from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
 LIMIT = 3

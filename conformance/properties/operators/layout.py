@@ -16,7 +16,7 @@ from conformance.properties.operators._common import cases, dtype_under_test, fi
 from conformance.properties.operators._derived import ABOUT_MEMORY, check_derived, transformed
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 6

@@ -14,7 +14,7 @@ from conformance.model.verdicts import Kind
 from conformance.properties.operators import out
 from conformance.properties.operators._common import cases, first_dtypes, is_factory
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: Samples among which the first that has results of the right kind is taken.

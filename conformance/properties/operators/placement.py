@@ -16,7 +16,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind, Placement
 from conformance.properties.operators import _dispatch
 from conformance.properties.operators._common import cases, copy_in, failed_call, first_dtypes, run
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: The first sample of many operators has no elements, for which kernels do nothing.

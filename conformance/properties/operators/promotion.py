@@ -17,7 +17,7 @@ from conformance.model.vocabulary import ANY_DTYPE
 from conformance.properties.operators._common import claimed, copy_in, declared, failed_call, pristine, run
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _DTYPES = (

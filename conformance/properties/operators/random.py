@@ -35,7 +35,7 @@ from conformance.properties.operators._distributions import (
     operator_of,
 )
 from conformance.samples.operators import Sample, samples_of
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 3

@@ -23,7 +23,7 @@ from conformance.properties.operators._common import (
     run,
 )
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _SHAPE = (3, 4, 5)

@@ -26,7 +26,7 @@ from conformance.properties.operators._derived import ABOUT_MEMORY, cpu_accepts
 from conformance.properties.operators._enlarged import Way, ways
 from conformance.properties.operators.variants import forms
 from conformance.samples.operators import Sample, samples_of
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _DTYPES = ("float32", "int64", "bfloat16", "complex64", "bool", "float64")

@@ -15,7 +15,7 @@ from conformance.properties.operators._common import (
     failed_call,
     run,
 )
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 

@@ -15,7 +15,7 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle import promises
+from conformance.oracle import relations
 from conformance.oracle.operators import Expected
 from conformance.properties.operators import _gradients
 from conformance.properties.operators._arguments import check_kept
@@ -31,7 +31,7 @@ from conformance.properties.operators._common import (
 )
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 LIMIT = 4
@@ -208,7 +208,7 @@ def _cloning(info: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
 def _takes(subject: Subject, name: str, sample: Sample) -> bool:
     """Return whether that form has a differentiable result for this sample on the CPU."""
     info = pristine(subject)
-    if promises.free_of_values(subject.name, sample):
+    if relations.free_of_values(subject.name, sample):
         return False
     form = dict([*forms(info, inplace=False), *_cloning(info)]).get(name)
     if form is None:

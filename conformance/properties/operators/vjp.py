@@ -10,7 +10,7 @@ import torch
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.operators import _transforms as transforms
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 SEED = 61

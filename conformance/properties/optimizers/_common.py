@@ -21,10 +21,10 @@ from conformance.oracle.optimizers import (
     observed,
 )
 from conformance.oracle.precision import UP
-from conformance.samples import extent
+from conformance.samples import sample_limit
 from conformance.samples.operators import dtype_of
 from conformance.samples.optimizers import STEPS, OptimizerSample, Problem, optimizer_samples
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: Optimizers that reduce over a parameter or over all of them; the others work element by element.
@@ -98,7 +98,7 @@ def chosen(
     capturable = target.capable("capturable_optimizers")
     samples = optimizer_samples(subject, dtype_of(recorder.id.dtype), capturable=capturable)
     fitting = [sample for sample in samples if such_that(sample)]
-    limit = extent.limit(own_limit)
+    limit = sample_limit.limit(own_limit)
     fitting = fitting if limit is None else fitting[:limit]
     recorder.samples(len(fitting), len(samples))
     return fitting

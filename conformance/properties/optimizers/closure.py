@@ -11,7 +11,7 @@ from conformance.framework.recorder import Recorder
 from conformance.oracle.optimizers import Build, Observation, Procedure, observed
 from conformance.properties.optimizers import _common as common
 from conformance.samples.optimizers import Problem
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: Few steps: near the minimum the differences of a quasi-Newton method are made of rounding.

@@ -14,7 +14,7 @@ from conformance.oracle.optimizers import Build, Observation, Procedure
 from conformance.properties.optimizers import _common as common
 from conformance.properties.optimizers.options import plain
 from conformance.samples.optimizers import STEPS, Problem
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _STEPS = 2

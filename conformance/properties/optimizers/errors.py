@@ -19,7 +19,7 @@ from conformance.model.verdicts import Kind
 from conformance.properties.optimizers import _common as common
 from conformance.samples.copies import Copier
 from conformance.samples.operators import dtype_of
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 

@@ -14,7 +14,7 @@ from conformance.model.verdicts import Kind
 from conformance.oracle.optimizers import Build, Observation, Procedure, observed
 from conformance.properties.optimizers import _common as common
 from conformance.samples.optimizers import STEPS, OptimizerSample, Problem
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: A learning rate that float32 and bfloat16 hold exactly.

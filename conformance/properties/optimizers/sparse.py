@@ -12,7 +12,7 @@ from conformance.framework.recorder import Recorder
 from conformance.oracle.optimizers import Build, Observation, Procedure, observed
 from conformance.properties.optimizers import _common as common
 from conformance.samples.optimizers import STEPS, Problem
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 

@@ -15,7 +15,7 @@ from conformance.model.verdicts import Kind
 from conformance.oracle.optimizers import Observation, observed
 from conformance.properties.optimizers import _common as common
 from conformance.samples.optimizers import STEPS, OptimizerSample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _SAVED_AFTER = 2

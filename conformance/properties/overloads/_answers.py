@@ -26,22 +26,22 @@ from conformance.framework.compare import (
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import EXACT, Rule
 from conformance.model.verdicts import Kind
-from conformance.oracle import promises
+from conformance.oracle import relations
 from conformance.oracle.operators import Expected, compute, written_places
-from conformance.oracle.promises import orders
+from conformance.oracle.relations import indices
 from conformance.properties.operators._common import declared, tolerance_for
 from conformance.properties.operators._enlarged import Way, ways
 from conformance.properties.overloads import _invariants
 from conformance.properties.overloads._memory import FILLERS, freed_memory_of_nan, host_memory_holding
 from conformance.properties.overloads._rules import rule_of
-from conformance.samples import built
 from conformance.samples.cache import SubjectCache
-from conformance.samples.calls import calls_of, certain_calls_of
 from conformance.samples.copies import to_host
-from conformance.samples.kernels import base_name
+from conformance.samples.dispatched_kernels import base_name
+from conformance.samples.handmade_calls import calls
 from conformance.samples.operators import Sample, SampleSet, dtype_name, dtype_of
-from conformance.subjects.databases import Subject, find
+from conformance.samples.recorded_calls import calls_of, certain_calls_of
 from conformance.subjects.overloads import Overload
+from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
 
 
@@ -120,7 +120,7 @@ def trusts_its_callers(subject: Subject) -> bool:
     overload: Overload = find(subject.kind, subject.name).info
     if overload.pointwise:
         return False
-    if subject.name in built.BUILT and _OF_OPERATORS.match(subject.name):
+    if subject.name in calls.BUILT and _OF_OPERATORS.match(subject.name):
         return True
     return overload.backward or _TRUSTING.match(subject.name) is not None
 
@@ -287,7 +287,7 @@ def gives_the_same_again(found: Answer, part: int | None = None) -> bool:
 
     ``part`` is the place of the only tensor of the result that is looked at. What is free may differ.
     """
-    free = promises.free_parts(base_name(found.subject.name), found.sample)
+    free = relations.free_parts(base_name(found.subject.name), found.sample)
     kept = []  # so that the next answer gets other memory, with other traces of the allocator in it
     sizes = [tensor.nbytes for tensor in trees.tensors(found.plain)]
     for memory in (freed_memory_of_nan(sizes), *(host_memory_holding(filler, sizes) for filler in FILLERS)):
@@ -352,10 +352,10 @@ def answers(
 
 
 def answers_of(
-    target: Target, subject: Subject, dtype: str, table: Mapping[str, built.Built]
+    target: Target, subject: Subject, dtype: str, table: Mapping[str, calls.Built]
 ) -> Iterator[Answer]:
     """Yield the answers to the calls of a table that the CPU takes, if the target declares their dtypes."""
-    for sample in built.samples(subject.name, dtype, table):
+    for sample in calls.samples(subject.name, dtype, table):
         found = answer(subject, dtype, sample)
         if found is not None and is_declared(target, found):
             yield found
@@ -396,7 +396,7 @@ def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: 
     if not same_nesting(recorder, actual, found.plain, what=what, sample=index):
         return False
     good = True
-    free = promises.free_parts(name, found.sample)
+    free = relations.free_parts(name, found.sample)
     free_indices = _free_indices(name, found.sample)
     parts = list(zip(trees.leaves(actual), trees.leaves(found.plain), strict=True))
     for number, (value, base) in enumerate(parts):
@@ -407,7 +407,7 @@ def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: 
             good &= fact(recorder, value == base, Kind.VALUE, text, sample=index)
             continue
         part = what if len(parts) == 1 else f"part {number} of {what}"
-        wider = number in promises.statistics(name) and base.dtype in (torch.bfloat16, torch.float16)
+        wider = number in relations.statistics(name) and base.dtype in (torch.bfloat16, torch.float16)
         if not compare_metadata(
             recorder, value, base, what=part, sample=index, device=target.torch_device, dtype=not wider
         ):
@@ -441,7 +441,7 @@ def _is_most_frequent(recorder: Recorder, found: Answer, actual: Any, what: str)
             what=f"{claim.what} of {what}",
             sample=index,
         )
-        for claim in orders.mode(parts, trees.tensors(found.plain), found.sample)
+        for claim in indices.mode(parts, trees.tensors(found.plain), found.sample)
     )
 
 

@@ -13,11 +13,12 @@ import torch
 
 from conformance.properties.operators._enlarged import ways
 from conformance.properties.overloads._changes import mapped
-from conformance.samples import built, calls
-from conformance.samples.empty import EMPTY
-from conformance.samples.kernels import base_name
+from conformance.samples import recorded_calls
+from conformance.samples.dispatched_kernels import base_name
+from conformance.samples.handmade_calls import calls
+from conformance.samples.handmade_calls.empty import EMPTY
 from conformance.samples.operators import Sample, SampleSet
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 
 #: Samples of an operator that are changed for the calls that it makes then, and the elements of these.
 _SAMPLES = 4
@@ -47,17 +48,17 @@ def calls_of_callers(subject: Subject, dtype: str) -> SampleSet:
     """Return the calls of an overload that operators make for larger and for empty samples of theirs, after
     those of nothing that are known, and those of more rows and of none if each row is treated alike.
     """
-    return calls.kept(subject, ("callers", dtype), lambda: list(_made(subject, dtype)))
+    return recorded_calls.kept(subject, ("callers", dtype), lambda: list(_made(subject, dtype)))
 
 
 def _made(subject: Subject, dtype: str) -> Iterator[Sample]:
-    yield from built.samples(subject.name, dtype, EMPTY)
+    yield from calls.samples(subject.name, dtype, EMPTY)
     if _BY_ROWS.match(base_name(subject.name)):
-        yield from _of_rows(calls.calls_of(subject, dtype))
+        yield from _of_rows(recorded_calls.calls_of(subject, dtype))
     grown = False
-    for operator, sample in calls.sources(subject, dtype, _SAMPLES):
+    for operator, sample in recorded_calls.sources(subject, dtype, _SAMPLES):
         for changed in _smaller(sample) if subject.name not in _UNSAFE else ():
-            made = itertools.islice(calls.made_by(subject, operator, dtype, changed), 1)
+            made = itertools.islice(recorded_calls.made_by(subject, operator, dtype, changed), 1)
             yield from (call for call in made if any(t.numel() == 0 for t in call.tensors()))
         way = next(ways(operator, sample), None) if not grown else None
         for size in _SIZES[: 1 if subject.name in SLOW else None]:
@@ -65,7 +66,9 @@ def _made(subject: Subject, dtype: str) -> Iterator[Sample]:
             if larger is None:
                 break
             started = time.thread_time()
-            for call in itertools.islice(calls.made_by(subject, operator, dtype, larger, largest=_MOST), 1):
+            for call in itertools.islice(
+                recorded_calls.made_by(subject, operator, dtype, larger, largest=_MOST), 1
+            ):
                 grown = True
                 yield call
             if time.thread_time() - started > _SECONDS:

@@ -16,7 +16,7 @@ from conformance.framework.calls import attempt, one_line, report_error
 from conformance.framework.compare import fact
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.oracle import promises
+from conformance.oracle import relations
 from conformance.properties.operators._arguments import check_kept
 from conformance.properties.operators._common import copy_in, failed_call, run
 from conformance.properties.overloads._answers import (
@@ -29,7 +29,7 @@ from conformance.properties.overloads._answers import (
 )
 from conformance.properties.overloads._layouts import Layout, Placed
 from conformance.samples.copies import to_host
-from conformance.samples.kernels import base_name
+from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample
 from conformance.subjects.overloads import TAKEN_FROM_OUT, Overload
 from conformance.target.target import Target
@@ -69,7 +69,7 @@ def new_outs(target: Target, recorder: Recorder, found: Answer) -> list[torch.Te
     parts = trees.tensors(found.returned)
     dtypes = [part.dtype for part in parts]
     short = found.dtype in (torch.bfloat16, torch.float16)
-    free = promises.statistics(base_name(found.subject.name)) if short else frozenset()
+    free = relations.statistics(base_name(found.subject.name)) if short else frozenset()
     copy = copy_in(target, recorder.trial(), found.sample, check=False) if free else None
     if copy is not None:
         outcome = run(target, found.subject.info.op, copy)
@@ -231,7 +231,7 @@ class _Attempt:
             outcome = run(self.target, op, given)
         if not outcome.ok:
             assert outcome.error is not None
-            if promises.may_be_refused(base_name(found.subject.name), given):
+            if relations.may_be_refused(base_name(found.subject.name), given):
                 self.refused = True
                 self.recorder.idle("devices differ in the calls of the overload that they take")
                 self.recorder.note(f"the device takes no such call: {one_line(outcome.error)[:200]}")

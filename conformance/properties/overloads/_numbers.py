@@ -16,10 +16,10 @@ from conformance.framework import trees
 from conformance.framework.compare import same_bits
 from conformance.properties.overloads._answers import Answer, answer, trusts_its_callers
 from conformance.properties.overloads._changes import again, arguments, with_argument
-from conformance.samples import calls
+from conformance.samples import recorded_calls
 from conformance.samples.operators import Sample, SampleSet
-from conformance.subjects.databases import Subject, find
 from conformance.subjects.overloads import TAKEN_FROM_OUT
+from conformance.subjects.torch_databases import Subject, find
 
 #: Samples of an operator whose calls are compared with each other, and changed samples of it.
 _SAMPLES = 12
@@ -91,16 +91,16 @@ def pairs(samples: Sequence[Sample], subject: Subject) -> Iterator[tuple[str, Sa
 
 def calls_alike(subject: Subject, dtype: str) -> SampleSet:
     """Return calls of an overload that operators make for samples that are alike, beside those kept of it."""
-    return calls.kept(subject, ("alike", dtype), lambda: list(_made(subject, dtype)))
+    return recorded_calls.kept(subject, ("alike", dtype), lambda: list(_made(subject, dtype)))
 
 
 def _made(subject: Subject, dtype: str) -> Iterator[Sample]:
-    known = calls.calls_of(subject, dtype)
+    known = recorded_calls.calls_of(subject, dtype)
     yield from (known[index] for index in range(known.available))
-    for number, (operator, sample) in enumerate(calls.sources(subject, dtype, _SAMPLES)):
+    for number, (operator, sample) in enumerate(recorded_calls.sources(subject, dtype, _SAMPLES)):
         others = _changed(sample) if number % _SAMPLES < _CHANGED else ()
         for one in itertools.chain([sample], others):
-            yield from itertools.islice(calls.made_by(subject, operator, dtype, one), 1)
+            yield from itertools.islice(recorded_calls.made_by(subject, operator, dtype, one), 1)
 
 
 def _changed(sample: Sample) -> Iterator[Sample]:

@@ -8,8 +8,8 @@ import torch
 
 from conformance.properties.overloads._answers import Answer
 from conformance.properties.overloads._changes import again, mapped
-from conformance.samples.built import Maker
-from conformance.samples.kernels import base_name
+from conformance.samples.dispatched_kernels import base_name
+from conformance.samples.handmade_calls.calls import Maker
 from conformance.samples.operators import dtype_name
 
 #: Lengths of the sums, and the size of a batch.

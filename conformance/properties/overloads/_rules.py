@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from conformance.framework.tolerances import Rule, rule
-from conformance.samples.kernels import base_name
+from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample, dtype_name
 from conformance.subjects.overloads import Overload
 

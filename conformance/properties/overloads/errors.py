@@ -25,10 +25,10 @@ from conformance.properties.overloads._answers import (
 from conformance.properties.overloads._changes import arguments, with_argument, with_tensor
 from conformance.properties.overloads._forms import IN_PLACE, OUT, forms_of, has_both_kernels, with_outs
 from conformance.samples.copies import to_host
-from conformance.samples.kernels import base_name
+from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
 from conformance.subjects.overloads import Overload
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 2

@@ -36,10 +36,10 @@ from conformance.properties.overloads._forms import (
     with_outs,
 )
 from conformance.properties.overloads._strides import hold_strides
-from conformance.samples.neutral import NEUTRAL
+from conformance.samples.handmade_calls.identity import NEUTRAL
 from conformance.samples.operators import dtype_name
-from conformance.subjects.databases import Subject
 from conformance.subjects.overloads import Overload
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 4

@@ -13,9 +13,9 @@ from conformance.properties.overloads._answers import Answer, answers, dtypes
 from conformance.properties.overloads._changes import arguments, with_argument
 from conformance.properties.overloads._forms import forms_of
 from conformance.properties.overloads.errors import refused
-from conformance.samples.kernels import base_name
+from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: Overloads that are documented to raise; others may read what is there.

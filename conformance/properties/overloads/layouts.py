@@ -32,8 +32,8 @@ from conformance.properties.overloads._layouts import (
     channels_last_at_offset,
     expanded,
 )
-from conformance.samples.kernels import base_name
-from conformance.subjects.databases import Subject
+from conformance.samples.dispatched_kernels import base_name
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 8

@@ -24,10 +24,10 @@ from conformance.properties.overloads._numbers import (
     results_differ,
 )
 from conformance.properties.overloads.values import with_special_values
-from conformance.samples.kernels import base_name
+from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
 from conformance.subjects.overloads import TAKEN_FROM_OUT
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 3

@@ -42,10 +42,10 @@ from conformance.properties.overloads._forms import (
 from conformance.properties.overloads._layouts import at_offset
 from conformance.properties.overloads._memory import keeps_no_memory
 from conformance.properties.overloads._numbers import other_float
-from conformance.samples.built import DRAWN
 from conformance.samples.copies import to_host
-from conformance.subjects.databases import Subject
+from conformance.samples.handmade_calls.calls import DRAWN
 from conformance.subjects.overloads import Overload
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 3

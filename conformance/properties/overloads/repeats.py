@@ -16,7 +16,7 @@ from conformance.framework import trees
 from conformance.framework.compare import same_bits
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.oracle import promises
+from conformance.oracle import relations
 from conformance.properties.operators._common import copy_in, failed_call, run
 from conformance.properties.overloads._answers import (
     Answer,
@@ -38,9 +38,9 @@ from conformance.properties.overloads._forms import (
     with_outs,
 )
 from conformance.properties.overloads._memory import FILLERS, KeptMemory, keeps_no_memory, leave_behind
-from conformance.samples.kernels import base_name, is_view
+from conformance.samples.dispatched_kernels import base_name, is_view
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: Calls of each form: more than the longest period of a wrong result that comes now and then.
@@ -156,7 +156,7 @@ def _repeat(target: Target, recorder: Recorder, found: Answer, form: str, way: _
 
     made = 0
     kept = KeptMemory(target)
-    free = promises.free_parts(base_name(found.subject.name), found.sample)
+    free = relations.free_parts(base_name(found.subject.name), found.sample)
 
     def calls(_: Any) -> None:
         nonlocal made
@@ -249,7 +249,7 @@ def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample,
         for member in members
     ]
     errors: list[Exception] = []
-    free = promises.free_parts(base_name(found.subject.name), found.sample)
+    free = relations.free_parts(base_name(found.subject.name), found.sample)
     together = threading.Barrier(len(members), timeout=_PATIENCE)
 
     def calls(own: Sample, into: list[torch.Tensor]) -> None:

@@ -37,10 +37,10 @@ from conformance.properties.overloads._forms import FUNCTION, forms_of, hold
 from conformance.properties.overloads._products import long_products
 from conformance.properties.overloads._strides import hold_strides
 from conformance.properties.overloads.layouts import safe_on_the_cpu
-from conformance.samples.kernels import base_name
-from conformance.samples.large import LARGE
+from conformance.samples.dispatched_kernels import base_name
+from conformance.samples.handmade_calls.large import LARGE
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 2

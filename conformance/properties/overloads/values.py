@@ -21,10 +21,10 @@ from conformance.properties.overloads._answers import (
 )
 from conformance.properties.overloads._changes import again, arguments, mapped, seeded, with_tensor
 from conformance.properties.overloads._forms import forms_of, hold
-from conformance.samples.documented import NAN_IS_FREE
-from conformance.samples.kernels import base_name
+from conformance.samples.defined_inputs import NAN_IS_FREE
+from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _LIMIT = 2

@@ -14,7 +14,7 @@ from conformance.behaviours.observation import Observation
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Result, ResultId
 from conformance.properties.registry import find
-from conformance.subjects.databases import find as find_subject
+from conformance.subjects.torch_databases import find as find_subject
 from conformance.target import file as target_file
 from tests.planted.api import faults
 

@@ -15,9 +15,9 @@ from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
 from conformance.properties.api.programs import _common, values
 from conformance.properties.api.programs.state import PROGRAMS
 from conformance.properties.registry import find, properties
-from conformance.samples.programs.generator import DTYPES
-from conformance.samples.programs.program import Program
-from conformance.subjects.databases import find as find_subject
+from conformance.samples.random_programs.generator import DTYPES
+from conformance.samples.random_programs.program import Program
+from conformance.subjects.torch_databases import find as find_subject
 from conformance.target.target import Target
 from tests.planted import compilers  # noqa: F401  (registers the backends)
 from tests.planted.api import faults_of_programs as planted

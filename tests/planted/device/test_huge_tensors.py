@@ -12,8 +12,8 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Result, ResultId, Verdict
 from conformance.properties.device import huge_tensors
 from conformance.properties.registry import find
-from conformance.samples import extent
-from conformance.subjects.databases import Subject
+from conformance.samples import sample_limit
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
@@ -37,7 +37,7 @@ def checked(
 ) -> Result:
     monkeypatch.setattr(huge_tensors, "COUNT", 1024)
     monkeypatch.setattr(huge_tensors, "free", lambda target: free)
-    monkeypatch.setattr(extent, "sample_limit", samples)
+    monkeypatch.setattr(sample_limit, "sample_limit", samples)
     target = Target("fake", None, "cpu", dtypes, {})
     recorder = Recorder(ResultId(CaseId("huge_tensors", "Memory"), "any"), seed=0)
     find("device", "huge_tensors").check(target, Subject("device", "Memory", None), recorder)

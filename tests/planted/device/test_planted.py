@@ -13,7 +13,7 @@ from conformance.device import api as device_api
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
 from conformance.properties.registry import find, properties
-from conformance.subjects.databases import DEVICE, Subject
+from conformance.subjects.torch_databases import DEVICE, Subject
 from conformance.target.target import Target
 from tests.support import fake_device, fake_profile
 

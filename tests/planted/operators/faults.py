@@ -16,8 +16,8 @@ import torch
 from conformance import torch_testing_internals
 from conformance.model.verdicts import Kind
 from conformance.samples.operators import dtype_name
-from conformance.subjects import databases
-from conformance.subjects.databases import Subject
+from conformance.subjects import torch_databases
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 from tests.planted.compilers import steeper
 
@@ -57,7 +57,7 @@ def plant(
 
 def broken(fault: Fault) -> Subject:
     """The operator's subject with the fault in it."""
-    whole = databases.find("operator", fault.operator)
+    whole = torch_databases.find("operator", fault.operator)
     info = copy.copy(whole.info)
     fault.breaks(info)
     return Subject("operator", fault.operator, info)

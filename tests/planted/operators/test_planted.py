@@ -7,8 +7,8 @@ import pytest
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Result, ResultId, Verdict
 from conformance.properties.registry import find, properties
-from conformance.subjects import databases
-from conformance.subjects.databases import Subject
+from conformance.subjects import torch_databases
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 from tests.planted.operators import faults as planted
 from tests.planted.operators import faults_fake as planted_fake  # noqa: F401
@@ -39,7 +39,7 @@ def test_red_with_the_fault(fault: planted.Fault) -> None:
 )
 def test_green_without(place: tuple[str, str, str]) -> None:
     name, operator, dtype = place
-    result = checked(name, databases.find("operator", operator), dtype, planted.target_for())
+    result = checked(name, torch_databases.find("operator", operator), dtype, planted.target_for())
     assert result.verdict is Verdict.PASS, result.failures
 
 

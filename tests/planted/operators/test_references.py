@@ -9,7 +9,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Result, ResultId, Verdict
 from conformance.properties.operators import _transforms as transforms
 from conformance.properties.registry import find
-from conformance.subjects.databases import find as find_subject
+from conformance.subjects.torch_databases import find as find_subject
 from conformance.target import file as target_file
 
 TRANSFORMS = ("vmap", "vjp", "jvp", "vmap-vjp", "vjp-vmap", "vjp-vjp", "vmap-vjp-vjp", "vmap-jvp", "jvp-vmap")

@@ -16,15 +16,15 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
 from conformance.properties.overloads import _answers, _forms, _memory
 from conformance.properties.registry import find, properties
-from conformance.samples import built
-from conformance.samples.calls import calls_of
-from conformance.samples.empty import EMPTY
-from conformance.samples.large import LARGE
-from conformance.samples.neutral import NEUTRAL
+from conformance.samples.handmade_calls import calls
+from conformance.samples.handmade_calls.discriminating import TELLING
+from conformance.samples.handmade_calls.empty import EMPTY
+from conformance.samples.handmade_calls.identity import NEUTRAL
+from conformance.samples.handmade_calls.large import LARGE
 from conformance.samples.operators import Sample
-from conformance.samples.telling import TELLING
-from conformance.subjects import databases
-from conformance.subjects.databases import Subject
+from conformance.samples.recorded_calls import calls_of
+from conformance.subjects import torch_databases
+from conformance.subjects.torch_databases import Subject
 from conformance.target import file as target_file
 from tests.planted.overloads import faults as planted
 
@@ -50,12 +50,12 @@ def test_red_with_the_fault(fault: planted.Fault) -> None:
 )
 def test_green_without(place: tuple[str, str, str]) -> None:
     name, overload, dtype = place
-    result = checked(name, databases.find("overload", overload), dtype)
+    result = checked(name, torch_databases.find("overload", overload), dtype)
     assert result.verdict is Verdict.PASS, result.failures
 
 
 def test_a_kernel_that_inference_mode_alone_calls_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = databases.find("overload", "group_norm")
+    whole = torch_databases.find("overload", "group_norm")
 
     def op(*args: Any, **kwargs: Any) -> Any:
         return whole.info.op(*args, **kwargs) + torch.is_inference_mode_enabled()
@@ -71,7 +71,7 @@ def test_a_kernel_that_inference_mode_alone_calls_is_seen(monkeypatch: pytest.Mo
 
 
 def test_an_error_that_is_missing_in_inference_mode_alone_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = databases.find("overload", "group_norm")
+    whole = torch_databases.find("overload", "group_norm")
 
     def op(x: Any, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -90,9 +90,9 @@ def test_an_error_that_is_missing_in_inference_mode_alone_is_seen(monkeypatch: p
 
 @pytest.mark.parametrize("name", EMPTY)
 def test_empty_calls_are_taken_and_have_an_empty_tensor(name: str) -> None:
-    subject = databases.find("overload", name)
+    subject = torch_databases.find("overload", name)
     dtype = next(one for one in ("float32", *subject.info.dtypes) if one in subject.info.dtypes)
-    known = built.samples(name, dtype, EMPTY)
+    known = calls.samples(name, dtype, EMPTY)
     assert known and all(_answers.answer(subject, dtype, one) is not None for one in known)
     assert all(any(t.numel() == 0 for t in one.tensors()) for one in known)
 
@@ -104,20 +104,20 @@ def test_every_property_has_a_fault() -> None:
 
 def test_neutral_calls_return_the_values_of_an_argument() -> None:
     for name in NEUTRAL:
-        subject = databases.find("overload", name)
-        for sample in built.samples(name, "float32", NEUTRAL):
+        subject = torch_databases.find("overload", name)
+        for sample in calls.samples(name, "float32", NEUTRAL):
             found = _answers.answer(subject, "float32", sample)
             assert found is not None, name
             first = trees.tensors(found.plain)[0]
             assert any(torch.equal(first, given) for given in sample.tensors()), name
-        assert built.samples(name, "float32", NEUTRAL), name
+        assert calls.samples(name, "float32", NEUTRAL), name
 
 
 @pytest.mark.parametrize("name", TELLING)
 def test_telling_calls_are_taken_and_come_first(name: str) -> None:
-    subject = databases.find("overload", name)
+    subject = torch_databases.find("overload", name)
     dtype = next(one for one in ("float32", *subject.info.dtypes) if one in subject.info.dtypes)
-    told = built.samples(name, dtype, TELLING)
+    told = calls.samples(name, dtype, TELLING)
     assert told and all(_answers.answer(subject, dtype, one) is not None for one in told)
     known = calls_of(subject, dtype)
     assert [known[index].describe() for index in range(len(told))] == [one.describe() for one in told]
@@ -126,17 +126,17 @@ def test_telling_calls_are_taken_and_come_first(name: str) -> None:
 @pytest.mark.parametrize("dimensions", [2, 3])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 def test_the_input_of_a_telling_pooling_has_no_equal_values(dimensions: int, dtype: str) -> None:
-    (told,) = built.samples(f"fractional_max_pool{dimensions}d", dtype, TELLING)
+    (told,) = calls.samples(f"fractional_max_pool{dimensions}d", dtype, TELLING)
     assert len(told.input.unique()) == told.input.numel()
 
 
 def test_large_calls_are_taken_in_some_dtype() -> None:
     for name in LARGE:
-        subject = databases.find("overload", name)
+        subject = torch_databases.find("overload", name)
         found = [
             _answers.answer(subject, dtype, sample)
             for dtype in subject.info.dtypes[-3:]
-            for sample in built.samples(name, dtype, LARGE)
+            for sample in calls.samples(name, dtype, LARGE)
         ]
         sizes = [t.numel() for one in found if one is not None for t in trees.tensors(one.plain)]
         assert max(sizes, default=0) > 16, name
@@ -145,7 +145,7 @@ def test_large_calls_are_taken_in_some_dtype() -> None:
 def test_memory_that_calls_keep_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[torch.Tensor] = []
     monkeypatch.setattr(memory, "allocated", lambda target: lambda: sum(t.nbytes for t in kept))
-    whole = databases.find("overload", "relu")
+    whole = torch_databases.find("overload", "relu")
     assert checked("overload-repeats", whole, "float32").verdict is Verdict.PASS
 
     def op(x: Any) -> Any:
@@ -159,13 +159,13 @@ def test_memory_that_calls_keep_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_nothing_is_held_that_the_cpu_does_not_keep_to() -> None:
     # torch's own kernel writes a strided out= of im2col as if it were dense (docs/upstream.md).
-    result = checked("overload-layouts", databases.find("overload", "im2col"), "float32")
+    result = checked("overload-layouts", torch_databases.find("overload", "im2col"), "float32")
     assert result.verdict is Verdict.PASS
     assert any("the CPU does not keep to this itself" in note for note in result.notes)
 
 
 def test_an_answer_that_depends_on_old_memory_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    subject = databases.find("overload", "relu")
+    subject = torch_databases.find("overload", "relu")
     target = target_file.load("cpu").target("eager")
     sample = next(iter(_answers.answers(target, subject, _recorder(), 1))).sample
     found = _answers.answer(subject, "float32", sample)
@@ -177,7 +177,7 @@ def test_an_answer_that_depends_on_old_memory_is_none(monkeypatch: pytest.Monkey
 
 def _answer_of_memory(monkeypatch: pytest.MonkeyPatch, byte: Callable[[], Any]) -> _answers.Answer:
     """Return an answer of relu with a byte of some memory added."""
-    whole = databases.find("overload", "relu")
+    whole = torch_databases.find("overload", "relu")
     target = target_file.load("cpu").target("eager")
     sample = next(iter(_answers.answers(target, whole, _recorder(), 1))).sample
 
@@ -223,7 +223,7 @@ def test_other_allocators_are_left_blocks_of_the_sizes_that_kernels_use(
 
 def test_an_answer_of_unwritten_memory_is_none() -> None:
     # torch's own kernel leaves the loss of an empty batch unwritten.
-    subject = databases.find("overload", "multi_margin_loss")
+    subject = torch_databases.find("overload", "multi_margin_loss")
     batch = torch.empty(0, 3, dtype=torch.float64), torch.empty(0, dtype=torch.int64)
     found = _answers.answer(subject, "float64", Sample(0, batch[0], (batch[1],)))
     assert found is not None
@@ -255,7 +255,7 @@ def _recorder() -> Recorder:
 
 
 def test_a_device_that_keeps_statistics_in_float32_is_right() -> None:
-    whole = databases.find("overload", "native_layer_norm")
+    whole = torch_databases.find("overload", "native_layer_norm")
 
     def op(*args: Any) -> Any:
         result, *statistics = whole.info.op(*args)
@@ -277,7 +277,7 @@ def test_a_device_that_keeps_statistics_in_float32_is_right() -> None:
 
 
 def test_a_device_may_multiply_only_whole_sixteens_of_8_bit_numbers() -> None:
-    whole = databases.find("overload", "_scaled_mm")
+    whole = torch_databases.find("overload", "_scaled_mm")
 
     def op(x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
         if not y.t().is_contiguous() or any(size % 16 for size in y.shape):

@@ -29,13 +29,13 @@ def test_an_operators_result_has_promise_inputs_and_command(capsys: pytest.Captu
 
 
 def test_a_number_of_samples_is_that_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
-    from conformance.samples import extent
+    from conformance.samples import sample_limit
 
-    before = extent.sample_limit, extent.exact
+    before = sample_limit.sample_limit, sample_limit.exact
     try:
         assert "inputs: 2 of " in said(capsys, "explain", "value/add@float32", "--samples", "2")
     finally:
-        extent.sample_limit, extent.exact = before
+        sample_limit.sample_limit, sample_limit.exact = before
 
 
 def test_a_behaviour_is_shown_with_its_program(capsys: pytest.CaptureFixture[str]) -> None:

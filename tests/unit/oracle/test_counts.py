@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conformance.oracle.promises import counts
+from conformance.oracle.relations import histogram_counts
 from conformance.samples.operators import Sample
 
 # 600 elements in the first of two bins, 100 in the second; bfloat16 counts to 256.
@@ -27,7 +27,7 @@ DUE = torch.tensor([256.0, 100.0], dtype=torch.bfloat16)
 )
 def test_a_count_that_the_dtype_cannot_hold(found: list[int], right: bool | None) -> None:
     """None: nothing is claimed, and the bins are compared as usual."""
-    claims = counts.histc(torch.tensor(found, dtype=torch.bfloat16), DUE, SAMPLE)
+    claims = histogram_counts.histc(torch.tensor(found, dtype=torch.bfloat16), DUE, SAMPLE)
     held = None if claims is None else all(torch.equal(one.actual, one.expected) for one in claims)
     assert held is right
 
@@ -35,4 +35,4 @@ def test_a_count_that_the_dtype_cannot_hold(found: list[int], right: bool | None
 def test_few_elements_are_counted_exactly() -> None:
     few = Sample(0, VALUES[:100], args=(2,), kwargs={"min": 0, "max": 1})
     due = torch.tensor([100.0, 0.0], dtype=torch.bfloat16)
-    assert counts.histc(due - 1, due, few) is None
+    assert histogram_counts.histc(due - 1, due, few) is None

@@ -9,7 +9,7 @@ from conformance.framework.tolerances import rule
 from conformance.oracle import operators as oracle
 from conformance.oracle.operators import _coarse
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import find as find_subject
+from conformance.subjects.torch_databases import find as find_subject
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from conformance.oracle.promises.table import PROMISES
+from conformance.oracle.relations.registry import PROMISES
 from conformance.samples.operators import Sample
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from conformance.oracle.promises import rounding
+from conformance.oracle.relations import rounding
 from conformance.samples.operators import Sample
 
 VALUES = torch.tensor([6.5175, 1.2344, -2.0005], dtype=torch.float32)

@@ -13,9 +13,9 @@ from conformance.model.verdicts import CaseId, ResultId
 from conformance.properties.overloads import _answers
 from conformance.properties.overloads._answers import Answer, answers
 from conformance.properties.overloads._rules import rule_of
-from conformance.samples.calls import calls_of
 from conformance.samples.operators import Sample, SampleSet, dtype_of
-from conformance.subjects.databases import Subject, find
+from conformance.samples.recorded_calls import calls_of
+from conformance.subjects.torch_databases import Subject, find
 from conformance.target import file as target_file
 
 TARGET = target_file.load("cpu").target("eager")

@@ -8,7 +8,7 @@ import torch
 from conformance.properties.operators import _conditioning, _gradients
 from conformance.samples.copies import to_host
 from conformance.samples.operators import samples_of
-from conformance.subjects.databases import find
+from conformance.subjects.torch_databases import find
 
 STEP = 2.0**-53
 

@@ -7,7 +7,7 @@ import torch
 
 from conformance.properties.operators._enlarged import Way, ways
 from conformance.samples.operators import Sample, samples_of
-from conformance.subjects.databases import find
+from conformance.subjects.torch_databases import find
 
 
 def first_way(operator: str, sample: Sample) -> Way:

@@ -15,7 +15,7 @@ from conformance.oracle.operators import compute
 from conformance.properties.operators import _torch_faults
 from conformance.properties.operators._common import compare_result, failed_call
 from conformance.samples.operators import Sample, dtype_of, reference_samples_of, samples_of
-from conformance.subjects.databases import find
+from conformance.subjects.torch_databases import find
 from conformance.target.file import load
 
 INTEGERS = {

@@ -7,8 +7,8 @@ from conformance.model.verdicts import CaseId, ResultId
 from conformance.properties.overloads import layouts
 from conformance.properties.overloads._answers import Answer, answer
 from conformance.properties.overloads._forms import Laid
-from conformance.samples.calls import calls_of
-from conformance.subjects.databases import find
+from conformance.samples.recorded_calls import calls_of
+from conformance.subjects.torch_databases import find
 from conformance.target.target import Target
 
 

@@ -15,9 +15,9 @@ from conformance.framework.calls import attempt
 from conformance.properties import modes
 from conformance.properties.operators import _compiled, _gradients
 from conformance.samples.copies import to_host
-from conformance.samples.kernels import kernels_of
+from conformance.samples.dispatched_kernels import kernels_of
 from conformance.samples.operators import dtype_of, samples_of
-from conformance.subjects.databases import find, subjects
+from conformance.subjects.torch_databases import find, subjects
 from conformance.worker.evidence import _some_dtype
 
 

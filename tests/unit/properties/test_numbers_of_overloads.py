@@ -5,9 +5,9 @@ import torch
 from conformance.properties.overloads import _numbers
 from conformance.properties.overloads._answers import answer
 from conformance.properties.overloads._changes import differ
-from conformance.samples.calls import calls_of
 from conformance.samples.operators import Sample
-from conformance.subjects.databases import find
+from conformance.samples.recorded_calls import calls_of
+from conformance.subjects.torch_databases import find
 
 
 def test_views_of_one_base_differ_by_their_own_elements() -> None:

@@ -10,7 +10,7 @@ import torch
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Placement, ResultId
 from conformance.properties.operators import _dispatch, placement
-from conformance.subjects.databases import find
+from conformance.subjects.torch_databases import find
 from conformance.target.file import load
 
 _TABLE = _dispatch._has

@@ -27,7 +27,7 @@ from conformance.properties.operators._gradients import derive
 from conformance.properties.optimizers import grad_scaler
 from conformance.properties.registry import find, properties
 from conformance.samples.operators import samples_of
-from conformance.subjects.databases import find as subject_of
+from conformance.subjects.torch_databases import find as subject_of
 from conformance.target.file import DTYPES
 from conformance.target.target import Target
 

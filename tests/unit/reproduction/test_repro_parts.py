@@ -26,8 +26,8 @@ from conformance.reproduction.trial import Trial, signature
 from conformance.reproduction.unused import needed
 from conformance.samples import operators as samples
 from conformance.samples.operators import Sample
-from conformance.subjects import databases
-from conformance.subjects.databases import Subject
+from conformance.subjects import torch_databases
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 from conformance.worker.executor import Executor
 
@@ -128,7 +128,7 @@ def test_numbers_that_are_none_come_back() -> None:
 
 def test_every_operator_of_torchs_database_can_be_spelled() -> None:
     writer = Writer(Collector())
-    for subject in databases.subjects("operator"):
+    for subject in torch_databases.subjects("operator"):
         for name in ("op", "method_variant", "inplace_variant", "operator_variant", "gradcheck_wrapper"):
             writer.write(getattr(subject.info, name))
 
@@ -147,7 +147,7 @@ def test_a_spelled_wrapper_does_what_the_operator_does() -> None:
     compared = 0
     for name in names:
         try:
-            subject = databases.find("operator", name)
+            subject = torch_databases.find("operator", name)
         except LookupError:
             continue
         compared += 1
@@ -324,7 +324,7 @@ def test_every_check_of_one_call_exists() -> None:
 
 
 def trial_of(name: str, dtype: str, breaks: Any, *, property: str = "value") -> Trial:
-    whole = databases.find("operator", name)
+    whole = torch_databases.find("operator", name)
     info = copy.copy(whole.info)
     right = info.op
     info.op = lambda *args, **kwargs: breaks(right, *args, **kwargs)

@@ -8,7 +8,7 @@ from conformance.framework.trees import tensors
 from conformance.oracle import modules as module_oracle
 from conformance.oracle.observed_modules import BACKWARD
 from conformance.samples import modules as module_samples
-from conformance.subjects.databases import find
+from conformance.subjects.torch_databases import find
 
 
 def first(name: str, dtype: torch.dtype = torch.float32) -> module_samples.ModuleSample:

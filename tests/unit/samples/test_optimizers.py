@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from conformance.samples import optimizers as optimizer_samples
-from conformance.subjects.databases import find
+from conformance.subjects.torch_databases import find
 
 
 def test_optimizer_problems_are_private_and_strided_as_the_sample() -> None:

@@ -9,12 +9,12 @@ import zlib
 import pytest
 import torch
 
-from conformance.samples.programs.forms import Unfit
-from conformance.samples.programs.generator import DTYPES, generated, programs_of
-from conformance.samples.programs.program import Given, Program, Step, run
-from conformance.samples.programs.shorter import shorter
-from conformance.samples.programs.table import FORMS, named
-from conformance.samples.programs.tracing import memory, traced
+from conformance.samples.random_programs.generator import DTYPES, generated, programs_of
+from conformance.samples.random_programs.program import Given, Program, Step, run
+from conformance.samples.random_programs.shrink import shorter
+from conformance.samples.random_programs.step_arguments import Unfit
+from conformance.samples.random_programs.steps import FORMS, named
+from conformance.samples.random_programs.validity import memory, traced
 
 SEEDS = {"float32": 500, "bfloat16": 250, "int64": 250, "bool": 250}
 CRC = 1866983088

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from conformance.subjects import databases, overloads
+from conformance.subjects import overloads, torch_databases
 
 aten = torch.ops.aten
 
@@ -52,10 +52,10 @@ def test_the_table_is_of_functions_that_torch_has() -> None:
 
 
 def test_operators_that_an_older_torch_lacks_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {name: subject for name, subject in databases._by_name("operator").items() if name != "add"}
-    whole = {one.name: one.info.operators for one in databases._overloads()}
-    monkeypatch.setattr(databases, "_by_name", lambda kind: known)
-    found = {one.name: one.info.operators for one in databases._overloads()}
+    known = {name: subject for name, subject in torch_databases._by_name("operator").items() if name != "add"}
+    whole = {one.name: one.info.operators for one in torch_databases._overloads()}
+    monkeypatch.setattr(torch_databases, "_by_name", lambda kind: known)
+    found = {one.name: one.info.operators for one in torch_databases._overloads()}
     assert all("add" not in names for names in found.values())
     assert all(found[name] == names for name, names in whole.items() if "add" not in names)
     assert (

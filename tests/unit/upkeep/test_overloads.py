@@ -14,7 +14,7 @@ from conformance.model.verdicts import CaseId, ResultId
 from conformance.plan import levels
 from conformance.properties.registry import find as property_named
 from conformance.properties.registry import properties
-from conformance.subjects.databases import find, subjects
+from conformance.subjects.torch_databases import find, subjects
 from conformance.target import file as target_file
 from conformance.upkeep import overloads
 

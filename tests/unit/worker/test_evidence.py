@@ -12,7 +12,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId, Verdict
 from conformance.plan.plan import Case
 from conformance.properties import registry
-from conformance.subjects.databases import find
+from conformance.subjects.torch_databases import find
 from conformance.target.target import Target
 from conformance.worker import evidence
 from conformance.worker.executor import Executor

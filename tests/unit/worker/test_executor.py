@@ -14,7 +14,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind, Result, ResultId, Verdict
 from conformance.plan.plan import Case
 from conformance.properties.registry import find
-from conformance.subjects.databases import Subject
+from conformance.subjects.torch_databases import Subject
 from conformance.target.file import load
 from conformance.target.target import Target
 from conformance.worker import executor

@@ -12,10 +12,10 @@ from conformance.framework.compare import compare_exact, compare_metadata
 from conformance.framework.property import Applies
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.samples import extent
-from conformance.samples.programs.generator import DTYPES, programs_of
-from conformance.samples.programs.program import Program, run
-from conformance.subjects.databases import Subject
+from conformance.samples import sample_limit
+from conformance.samples.random_programs.generator import DTYPES, programs_of
+from conformance.samples.random_programs.program import Program, run
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 AREA = "programs"
@@ -35,7 +35,7 @@ def in_dtypes(dtypes: Sequence[str] = DTYPES, due: Callable[[Target], bool] = la
 def chosen(subject: Subject, recorder: Recorder, limit: int) -> Sequence[Program]:
     """Return the first programs of the dtype, and count them."""
     programs = programs_of(subject.name, recorder.id.dtype)
-    taken = programs[: extent.limit(limit)]
+    taken = programs[: sample_limit.limit(limit)]
     recorder.samples(len(taken), len(programs))
     return taken
 

@@ -9,8 +9,8 @@ from conformance.framework.calls import attempt, attempt_on, one_line, report_er
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.api.programs._common import about, chosen, compare, in_dtypes, on_device
-from conformance.samples.programs.program import Program
-from conformance.subjects.databases import Subject
+from conformance.samples.random_programs.program import Program
+from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 COUNT = 32

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from conformance.model.verdicts import Kind
-from conformance.subjects.databases import Subject, find
 from conformance.subjects.overloads import Overload
+from conformance.subjects.torch_databases import Subject, find
 
 aten = torch.ops.aten
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from conformance.samples.built import Maker
+from conformance.samples.handmade_calls.calls import Maker
 
 
 def fractional_pooling(

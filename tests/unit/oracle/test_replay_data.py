@@ -7,11 +7,11 @@ import torch
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, ResultId
 from conformance.oracle.operators import Expected, compute
-from conformance.oracle.renewal import renewals, renewed_with_oracle
+from conformance.oracle.replay_data import renewals, renewed_with_oracle
 from conformance.properties.operators._common import compare_result
 from conformance.properties.operators._graphs import Replays
 from conformance.samples.operators import Sample, samples_of
-from conformance.subjects.databases import find
+from conformance.subjects.torch_databases import find
 from conformance.target.target import Target
 
 NORM = find("operator", "_native_batch_norm_legit")

@@ -5,12 +5,12 @@ import torch
 
 from conformance.framework.calls import attempt
 from conformance.properties.overloads._answers import call_quietly
-from conformance.samples import calls
-from conformance.samples.built import BUILT
-from conformance.samples.calls import Recording, calls_of
+from conformance.samples import recorded_calls
 from conformance.samples.copies import to_host
+from conformance.samples.handmade_calls.calls import BUILT
 from conformance.samples.operators import dtype_of
-from conformance.subjects.databases import find
+from conformance.samples.recorded_calls import Recording, calls_of
+from conformance.subjects.torch_databases import find
 
 
 @pytest.mark.parametrize("name", ["add.Tensor", "convolution_backward", "cat", "uniform"])
@@ -76,7 +76,7 @@ def test_a_sample_on_which_the_operator_raises_records_what_came_before() -> Non
 
     recording = Recording("add.Tensor")
     wrong = Sample(0, torch.ones(2), (torch.ones(3),))
-    calls.record(operator, torch.float32, wrong, recording, backward=False)
+    recorded_calls.record(operator, torch.float32, wrong, recording, backward=False)
     assert len(recording.calls) == 1
 
 

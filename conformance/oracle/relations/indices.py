@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from conformance.oracle.promises.claims import Claim, Promise
+from conformance.oracle.relations.relation import Claim, Promise
 from conformance.samples.operators import Sample
 
 

@@ -7,19 +7,19 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from conformance.samples import extent
+from conformance.samples import sample_limit
 from conformance.samples.operators import Sample, SampleSet
 
 
 @pytest.fixture()
 def limit(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    monkeypatch.setattr(extent, "sample_limit", extent.DEFAULT)
-    monkeypatch.setattr(extent, "exact", False)
-    return extent.choose
+    monkeypatch.setattr(sample_limit, "sample_limit", sample_limit.DEFAULT)
+    monkeypatch.setattr(sample_limit, "exact", False)
+    return sample_limit.choose
 
 
 @pytest.mark.parametrize(("word", "count"), [("1", 1), ("3", 3), ("10", 10), ("all", 100)])
 def test_samples_are_as_many_as_the_user_says(limit: Callable[[str], None], word: str, count: int) -> None:
     limit(word)
     samples = [Sample(index, torch.ones(index % 2)) for index in range(100)]
-    assert len(SampleSet("sham", samples).chosen(extent.limit())) == count
+    assert len(SampleSet("sham", samples).chosen(sample_limit.limit())) == count

@@ -13,7 +13,7 @@ from conformance.framework import trees
 from conformance.oracle.operators import Expected, compute
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample, bits, dtype_name, wrap
-from conformance.subjects.databases import Subject, find
+from conformance.subjects.torch_databases import Subject, find
 
 #: Operators whose arguments belong together element by element (sorted boundaries, offsets, factors of one
 #: matrix): the same values in another order are not valid arguments.

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import torch
 
-from conformance.oracle.promises.claims import Claim
+from conformance.oracle.relations.relation import Claim
 from conformance.samples.operators import Sample
 
 

@@ -7,7 +7,7 @@ import math
 import torch
 from torch.testing._internal.opinfo.core import SampleInput
 
-from conformance.samples.documented import documented
+from conformance.samples.defined_inputs import documented
 
 
 def test_nan_stays_where_its_result_is_documented() -> None:

@@ -10,10 +10,10 @@ from random import Random
 import torch
 
 from conformance.samples.cache import SubjectCache
-from conformance.samples.programs.forms import Unfit
-from conformance.samples.programs.program import Given, Program, Step
-from conformance.samples.programs.table import FORMS, named
-from conformance.samples.programs.tracing import Trace, memory
+from conformance.samples.random_programs.program import Given, Program, Step
+from conformance.samples.random_programs.step_arguments import Unfit
+from conformance.samples.random_programs.steps import FORMS, named
+from conformance.samples.random_programs.validity import Trace, memory
 
 #: Programs of one dtype.
 COUNT = 100

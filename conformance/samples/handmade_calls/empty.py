@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from conformance.samples.built import Build, Built, Maker
+from conformance.samples.handmade_calls.calls import Build, Built, Maker
 
 aten = torch.ops.aten
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from conformance.samples.programs.forms import Unfit
-from conformance.samples.programs.program import LARGEST, Given, Program, Step
-from conformance.samples.programs.table import FORMS
+from conformance.samples.random_programs.program import LARGEST, Given, Program, Step
+from conformance.samples.random_programs.step_arguments import Unfit
+from conformance.samples.random_programs.steps import FORMS
 
 #: Up to here the dtype holds every whole number; a device may do int64 in 32 bits.
 _EXACT = {"float32": 2.0**20, "bfloat16": 2.0**8, "int64": 2.0**30, "bool": 2.0**8}

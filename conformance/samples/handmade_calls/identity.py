@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from conformance.samples.built import Build, Built, Maker
+from conformance.samples.handmade_calls.calls import Build, Built, Maker
 
 
 def _identity(make: Maker, *batch: int, size: int = 4) -> torch.Tensor:

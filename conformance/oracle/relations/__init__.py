@@ -7,8 +7,9 @@ multiplies back, that indices point at the values that came with them, that noth
 
 from __future__ import annotations
 
-from conformance.oracle.promises.claims import Claim, Promise
-from conformance.oracle.promises.freedom import (
+from conformance.oracle.relations.registry import promise_of
+from conformance.oracle.relations.relation import Claim, Promise
+from conformance.oracle.relations.unspecified import (
     free_of_values,
     free_parts,
     is_random,
@@ -16,7 +17,6 @@ from conformance.oracle.promises.freedom import (
     may_be_refused,
     statistics,
 )
-from conformance.oracle.promises.table import promise_of
 
 __all__ = [
     "Claim",

@@ -10,7 +10,7 @@ from typing import Any
 from conformance import torch_testing_internals
 from conformance.distributed.collectives import COLLECTIVES
 from conformance.model.vocabulary import KINDS
-from conformance.subjects import areas, extra_modules, overloads
+from conformance.subjects import areas, overloads, supplementary_modules
 
 #: Parts of a device's API.
 DEVICE = ("Stream", "Event", "Memory", "Copy", "Thread", "Graph", "Compile", "Profiler")
@@ -50,7 +50,7 @@ def subjects(kind: str) -> Sequence[Subject]:
         entries = [Subject(kind, info.name, info) for info in torch_testing_internals.module_db()]
         entries += [
             Subject(kind, info.name, info)
-            for info in extra_modules.entries([entry.name for entry in entries])
+            for info in supplementary_modules.entries([entry.name for entry in entries])
         ]
     elif kind == "optimizer":
         entries = [

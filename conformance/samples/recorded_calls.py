@@ -11,14 +11,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance import torch_testing_internals
 from conformance.framework import trees
-from conformance.samples import built
-from conformance.samples.built import Maker
 from conformance.samples.cache import SubjectCache
 from conformance.samples.copies import Copier, to_host
+from conformance.samples.handmade_calls import calls
+from conformance.samples.handmade_calls.calls import Maker
+from conformance.samples.handmade_calls.discriminating import TELLING
 from conformance.samples.operators import LARGE, Sample, SampleSet, dtype_name, dtype_of, evenly, samples_of
-from conformance.samples.telling import TELLING
-from conformance.subjects.databases import Subject, find
 from conformance.subjects.overloads import function_of, name_of
+from conformance.subjects.torch_databases import Subject, find
 
 #: Samples of an operator that are run for their calls.
 _SAMPLES = 8
@@ -128,13 +128,13 @@ def certain_calls_of(subject: Subject, dtype: str) -> SampleSet:
     return _cache.value(
         subject.name,
         ("certain", dtype),
-        lambda: SampleSet(subject.name, built.samples(subject.name, dtype, built.CERTAIN)),
+        lambda: SampleSet(subject.name, calls.samples(subject.name, dtype, calls.CERTAIN)),
     )
 
 
 def _calls(subject: Subject, dtype: str) -> list[Sample]:
-    if subject.name in built.BUILT:
-        return built.samples(subject.name, dtype)
+    if subject.name in calls.BUILT:
+        return calls.samples(subject.name, dtype)
     if dtype in subject.info.converted:
         return list(converted(subject, dtype))
     found: dict[tuple[Any, ...], Sample] = {}
@@ -158,7 +158,7 @@ def _calls(subject: Subject, dtype: str) -> list[Sample]:
                     found[form] = sample
                     taken += 1
     ordered = sorted(found.values(), key=_worth, reverse=True)
-    telling = built.samples(subject.name, dtype, TELLING)
+    telling = calls.samples(subject.name, dtype, TELLING)
     ordered = [*telling, *_in_rows(subject, dtype, ordered), *ordered][:_CALLS]
     return [sample.replace(index=index) for index, sample in enumerate(ordered)]
 
@@ -226,7 +226,7 @@ def _is_uniform(value: Any) -> bool:
 
 def sources(subject: Subject, dtype: str, count: int) -> Iterator[tuple[Subject, Sample]]:
     """Yield operators that call an overload, each with ``count`` of its samples."""
-    if subject.name in built.BUILT:
+    if subject.name in calls.BUILT:
         return  # no operator calls it
     backward = subject.info.backward
     for name in subject.info.operators:

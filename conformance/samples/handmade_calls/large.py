@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from conformance.samples._pooling import fractional_pooling
-from conformance.samples.built import BUILT, Build, Built, Maker
+from conformance.samples.handmade_calls.calls import BUILT, Build, Built, Maker
+from conformance.samples.handmade_calls.fractional_pooling import fractional_pooling
 
 aten = torch.ops.aten
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.samples.programs.forms import (
+from conformance.samples.random_programs.step_arguments import (
     FLOATS,
     MASK,
     NUMBERS,

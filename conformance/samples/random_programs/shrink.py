@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from conformance.samples.programs.generator import REFUSED
-from conformance.samples.programs.program import Given, Program, Step
-from conformance.samples.programs.table import FORMS
-from conformance.samples.programs.tracing import Trace, traced
+from conformance.samples.random_programs.generator import REFUSED
+from conformance.samples.random_programs.program import Given, Program, Step
+from conformance.samples.random_programs.steps import FORMS
+from conformance.samples.random_programs.validity import Trace, traced
 
 
 def shorter(program: Program) -> Iterator[Program]:

@@ -1,0 +1,58 @@
+"""The promise of each operator."""
+
+from __future__ import annotations
+
+from conformance.oracle.relations import (
+    factorisations,
+    histogram_counts,
+    indices,
+    integer_conversion,
+    rounding,
+)
+from conformance.oracle.relations.relation import Promise
+
+PROMISES: dict[str, Promise] = {
+    "sort": indices.sort,
+    "argsort": indices.argsort,
+    "topk": indices.topk,
+    "kthvalue": indices.one_per_row(1),
+    "mode": indices.mode,
+    "median": indices.one_per_row(0),
+    "nanmedian": indices.one_per_row(0),
+    "cummax": indices.scan,
+    "cummin": indices.scan,
+    "unique": indices.unique,
+    "nn.functional.max_pool1d": indices.pool(1),
+    "nn.functional.max_pool2d": indices.pool(2),
+    "nn.functional.max_pool3d": indices.pool(3),
+    "nn.functional.adaptive_max_pool1d": indices.pool(1),
+    "nn.functional.adaptive_max_pool2d": indices.pool(2),
+    "nn.functional.adaptive_max_pool3d": indices.pool(3),
+    "svd": factorisations.svd,
+    "linalg.svd": factorisations.svd,
+    "linalg.eigh": factorisations.eigh,
+    "linalg.eig": factorisations.eig,
+    "linalg.eigvals": factorisations.eigvals,
+    "svd_lowrank": factorisations.svd_lowrank,
+    "pca_lowrank": factorisations.pca_lowrank,
+    "qr": factorisations.qr,
+    "linalg.qr": factorisations.qr,
+    "geqrf": factorisations.geqrf,
+    "linalg.lu": factorisations.lu,
+    "linalg.lu_factor": factorisations.lu_factor,
+    "linalg.lu_factor_ex": factorisations.lu_factor,
+    "lu": factorisations.lu_factor,
+    "byte": integer_conversion.to_integer,
+    "char": integer_conversion.to_integer,
+    "short": integer_conversion.to_integer,
+    "int": integer_conversion.to_integer,
+    "long": integer_conversion.to_integer,
+    "histc": histogram_counts.histc,
+    "round.decimals_3": rounding.decimals,
+    "round.decimals_neg_3": rounding.decimals,
+}
+
+
+def promise_of(operator: str) -> Promise | None:
+    """Return the promise that replaces a comparison of values, or None if all values are fixed."""
+    return PROMISES.get(operator)

@@ -1,0 +1,1 @@
+"""Calls of overloads that are written by hand, for arguments that the recorded calls of operators do not reach."""
