@@ -33,18 +33,7 @@ from conformance.properties.overloads._answers import (
     signs_zeros,
     trusts_its_callers,
 )
-from conformance.properties.overloads._callers import calls_of_callers
-from conformance.properties.overloads._changes import (
-    again,
-    arguments,
-    differ,
-    in_dimensions,
-    mapped,
-    matters,
-    place_of,
-    with_argument,
-    with_tensor,
-)
+from conformance.properties.overloads._caller_calls import calls_of_callers
 from conformance.properties.overloads._forms import (
     FUNCTION,
     IN_PLACE,
@@ -56,8 +45,24 @@ from conformance.properties.overloads._forms import (
     hold,
 )
 from conformance.properties.overloads._layouts import LAYOUTS, expanded
-from conformance.properties.overloads._numbers import OF_SIZES, beside, pairs_of_callers, results_differ
-from conformance.properties.overloads._strides import promised
+from conformance.properties.overloads._modified_calls import (
+    arguments,
+    differ,
+    in_dimensions,
+    mapped,
+    place_of,
+    reference_of_modified_call,
+    values_affect_result,
+    with_argument,
+    with_tensor,
+)
+from conformance.properties.overloads._one_argument_pairs import (
+    OF_SIZES,
+    neighbouring_numbers,
+    pairs_of_callers,
+    results_differ,
+)
+from conformance.properties.overloads._result_strides import promised
 from conformance.properties.overloads.forms import counts_from_the_start
 from conformance.properties.overloads.options import NO_VALUES, others
 from conformance.samples.dispatched_kernels import base_name
@@ -346,7 +351,10 @@ def _can_be_laid(fault: Fault, found: Answer, there: torch.Tensor) -> bool:
         return there.numel() > 1
     place = place_of(found, there)
     several = (there.detach().reshape(-1)[:1].expand(size) for size in ((2,), (2, 2)) if there.numel())
-    return any(again(found, with_tensor(found.sample, place, one.clone())) is not None for one in several)
+    return any(
+        reference_of_modified_call(found, with_tensor(found.sample, place, one.clone())) is not None
+        for one in several
+    )
 
 
 def _is_exact(fault: Fault, found: Answer) -> bool:
@@ -358,8 +366,10 @@ def _is_exact(fault: Fault, found: Answer) -> bool:
     if trusts_its_callers(found.subject):
         return True  # other integers could be undefined
     for wide in values.wide_integers(found, place):
-        one = again(found, wide)
-        two = again(found, mapped(wide, lambda t: t.double().long() if t.dtype == torch.int64 else t))
+        one = reference_of_modified_call(found, wide)
+        two = reference_of_modified_call(
+            found, mapped(wide, lambda t: t.double().long() if t.dtype == torch.int64 else t)
+        )
         if one is not None and two is not None and differ(one, two):
             return True
     return False
@@ -369,7 +379,7 @@ def _matters_in_any_call(fault: Fault, subject: Subject) -> bool:
     """Return whether the values of an argument matter in any call that has it, or no call has it."""
     known = _answers(subject, fault.dtype)
     having = [(found, there) for found in known if (there := _argument(fault, found)) is not None]
-    return any(matters(found, place_of(found, there)) for found, there in having) or (
+    return any(values_affect_result(found, place_of(found, there)) for found, there in having) or (
         bool(known) and not having
     )
 
@@ -388,7 +398,10 @@ def _can_be_swapped(fault: Fault, found: Answer) -> bool:
     if trusts_its_callers(found.subject):
         return False
     given[fault.position], given[fault.value] = two, one
-    return again(found, found.sample.replace(input=given[0], args=tuple(given[1:]))) is not None
+    return (
+        reference_of_modified_call(found, found.sample.replace(input=given[0], args=tuple(given[1:])))
+        is not None
+    )
 
 
 def _needs_precision(result: torch.Tensor) -> bool:
@@ -570,10 +583,10 @@ def _changes_alone(fault: Fault, subject: Subject) -> bool:
     if name in OF_SIZES or subject.info.random:
         return bool(subject.info.random)  # of what is random no result can be compared
     for found in _answers(subject, fault.dtype):
-        changed = (again(found, sample) for sample in others(found, name))
+        changed = (reference_of_modified_call(found, sample) for sample in others(found, name))
         if any(one is not None and results_differ(found, one) for one in changed):
             return True
-        if any(argument == name for argument, _ in beside(found)):
+        if any(argument == name for argument, _ in neighbouring_numbers(found)):
             return True
     dtypes = (fault.dtype,) if fault.dtype is not None else _DTYPES
     taken = [dtype for dtype in dtypes if dtype in subject.info.dtypes]
@@ -613,7 +626,12 @@ def _is_kept_by_the_cpu(fault: Fault, subject: Subject) -> bool:
             layout = LAYOUTS.get(word, expanded)
             laid = layouts.rows_alike(found, place) if layout is expanded else found
             inside = None if laid is None else layout(laid.sample.tensors()[place])
-            if laid is None or inside is None or inside.view.is_contiguous() or not matters(laid, place):
+            if (
+                laid is None
+                or inside is None
+                or inside.view.is_contiguous()
+                or not values_affect_result(laid, place)
+            ):
                 continue
             tried = True
             case = CaseId("overload-layouts", subject.name)

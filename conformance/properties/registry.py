@@ -15,8 +15,8 @@ _FOLDERS = {
     "optimizer": "optimizers",
     "device": "device",
     "api": "api",
-    "collective": "collective",
-    "world": "world",
+    "collective": "collectives",
+    "world": "multi_rank",
 }
 
 

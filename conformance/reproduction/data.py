@@ -11,8 +11,8 @@ from conformance import torch_testing_internals
 from conformance.framework import tolerances
 from conformance.oracle import replay_data
 from conformance.oracle.relations.registry import promise_of
-from conformance.properties.modes import reasons
-from conformance.properties.modules import _common as module_properties
+from conformance.properties.mode_exclusions import reasons
+from conformance.properties.modules import _module_checks as module_properties
 from conformance.properties.operators.dtypes import first_samples
 from conformance.reproduction import tape
 from conformance.reproduction.modules import Place

@@ -329,7 +329,7 @@ def shards_of_others() -> None:
 @fault
 def other_batches() -> None:
     """One rank computes with slightly other numbers than the rest, which only comparisons can show."""
-    from conformance.properties.world.models import Feed
+    from conformance.properties.multi_rank._training_model import Feed
 
     real = Feed.batch
 

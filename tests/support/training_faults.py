@@ -14,8 +14,8 @@ from conformance.device import process_state
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict, seed_of
 from conformance.properties import registry
-from conformance.properties.modules import _common as modules
-from conformance.properties.optimizers import _common as optimizers
+from conformance.properties.modules import _module_checks as modules
+from conformance.properties.optimizers import _optimizer_checks as optimizers
 from conformance.subjects.torch_databases import find
 from conformance.target import file as target_file
 from conformance.target.target import Target

@@ -12,7 +12,7 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.device._common import about, do
+from conformance.properties.device._device_checks import about, do
 from conformance.samples import sample_limit
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target

@@ -8,7 +8,7 @@ from conformance.device import api as device_api
 from conformance.framework.compare import compare_exact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.device._common import SIZE, about, do
+from conformance.properties.device._device_checks import SIZE, about, do
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 

@@ -6,7 +6,7 @@ from conformance.device import api as device_api
 from conformance.device.capture import captured
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.device._common import about, do, holds, slow, zeros
+from conformance.properties.device._device_checks import about, do, holds, slow, zeros
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 

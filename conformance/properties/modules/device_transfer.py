@@ -11,7 +11,7 @@ from conformance.framework.compare import compare_exact, compare_metadata, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.modules import _common as common
+from conformance.properties.modules import _module_checks as common
 from conformance.properties.modules.state_dict import stateful
 from conformance.samples.modules import ModuleSample
 from conformance.subjects.torch_databases import Subject

@@ -11,7 +11,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.trees import tensors
 from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, differentiable
-from conformance.properties.modules import _common as common
+from conformance.properties.modules import _module_checks as common
 from conformance.samples.modules import Arguments
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle.observed_modules import FORWARD
-from conformance.properties.modules import _common as common
+from conformance.properties.modules import _module_checks as common
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 

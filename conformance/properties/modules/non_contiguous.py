@@ -21,7 +21,7 @@ from conformance.oracle.observed_modules import (
     gradients,
     observe,
 )
-from conformance.properties.modules import _common as common
+from conformance.properties.modules import _module_checks as common
 from conformance.samples.modules import Arguments, ModuleSample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target

@@ -15,7 +15,7 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule
 from conformance.framework.trees import tensors
 from conformance.model.verdicts import Kind
-from conformance.properties.modules import _common as common
+from conformance.properties.modules import _module_checks as common
 from conformance.samples.modules import ModuleSample, module_samples
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target

@@ -14,7 +14,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.observed_modules import FORWARD
-from conformance.properties.modules import _common as common
+from conformance.properties.modules import _module_checks as common
 from conformance.samples.modules import ModuleSample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target

@@ -13,7 +13,7 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.trees import leaves, tensors
 from conformance.model.verdicts import Kind
 from conformance.oracle.observed_modules import Cotangents, Observation, Procedure, observe
-from conformance.properties.modules import _common as common
+from conformance.properties.modules import _module_checks as common
 from conformance.samples.modules import Arguments, ModuleSample, module_samples
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target

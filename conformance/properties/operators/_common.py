@@ -21,7 +21,7 @@ from conformance.model.verdicts import Kind
 from conformance.oracle import relations
 from conformance.oracle.operators import Expected, expected
 from conformance.oracle.relations import Claim
-from conformance.properties.operators import _torch_faults
+from conformance.properties.operators import _known_torch_bugs
 from conformance.samples import sample_limit
 from conformance.samples.copies import to_device, to_host
 from conformance.samples.operators import Sample, SampleSet, dtype_name, dtype_of, samples_of
@@ -362,7 +362,7 @@ def failed_call(
 ) -> None:
     """Record the error of a call for which the CPU has a result; one of torch's own kernels is a note."""
     assert outcome.error is not None
-    if page := _torch_faults.page_of(target, recorder.id.case.subject, outcome.error):
+    if page := _known_torch_bugs.page_of(target, recorder.id.case.subject, outcome.error):
         recorder.compared(1)
         recorder.note(f"torch's own kernel, which the device runs, fails: {one_line(outcome.error)} ({page})")
         return

@@ -25,7 +25,7 @@ _TRIAL = (64, 256)
 
 
 @dataclasses.dataclass(frozen=True)
-class Change:
+class AxisGrowth:
     """Growth of one tensor, to a length that the first tensor's elements and the wanted size decide."""
 
     length: Callable[[torch.Tensor, int], int]
@@ -34,16 +34,16 @@ class Change:
     dimension: int | None
 
 
-def _flat() -> Change:
+def _flat() -> AxisGrowth:
     """One dimension of exactly that size."""
-    return Change(
+    return AxisGrowth(
         lambda tensor, size: size,
         lambda tensor, length: tensor.reshape(-1)[torch.arange(length) % tensor.numel()],
         None,
     )
 
 
-def _longer(dimension: int) -> Change:
+def _longer(dimension: int) -> AxisGrowth:
     """That dimension longer, so that there are at least so many elements; never shorter: what names places in
     it would name some that are gone.
     """
@@ -55,12 +55,12 @@ def _longer(dimension: int) -> Change:
     def grow(tensor: torch.Tensor, length: int) -> torch.Tensor:
         return tensor.index_select(dimension, torch.arange(length) % tensor.shape[dimension])
 
-    return Change(length, grow, dimension)
+    return AxisGrowth(length, grow, dimension)
 
 
-def _batched() -> Change:
+def _batched() -> AxisGrowth:
     """A new first dimension."""
-    return Change(
+    return AxisGrowth(
         lambda tensor, size: math.ceil(size / tensor.numel()),
         lambda tensor, length: tensor.expand(length, *tensor.shape).clone(),
         None,
@@ -74,14 +74,14 @@ _SCOPES = ("shape", "length", "alone")
 
 
 @dataclasses.dataclass(frozen=True)
-class Way:
+class Enlargement:
     """Growth of a sample by a change of its first tensor and of those in its ``scope``.
 
     ``grows`` is true if the largest result grows with it.
     """
 
     sample: Sample
-    change: Change
+    change: AxisGrowth
     scope: str
     grows: bool = True
 
@@ -119,15 +119,15 @@ def _can_grow(tensor: torch.Tensor) -> bool:
     return tensor.layout is torch.strided and tensor.dim() > 0 and tensor.numel() > 0
 
 
-def ways(subject: Subject, sample: Sample) -> Iterator[Way]:
+def ways(subject: Subject, sample: Sample) -> Iterator[Enlargement]:
     """Yield the ways to enlarge a sample that the CPU takes, those first whose result grows with it.
 
     A result that grows faster, such as an outer product, is left out.
     """
-    spare: list[Way] = []
+    spare: list[Enlargement] = []
     for scope in _SCOPES:
         for change in _CHANGES:
-            way = Way(sample, change, scope)
+            way = Enlargement(sample, change, scope)
             small, large = (_largest_result(subject, way.at(size)) for size in _TRIAL)
             if small is None or large is None or large > small * 2 * _TRIAL[1] // _TRIAL[0]:
                 continue

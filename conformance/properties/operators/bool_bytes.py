@@ -19,7 +19,7 @@ from conformance.properties.operators._common import (
     failed_call,
     run,
 )
-from conformance.properties.operators._derived import ABOUT_MEMORY
+from conformance.properties.operators._transformed_samples import ABOUT_MEMORY
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target

@@ -17,7 +17,7 @@ from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle import relations
 from conformance.oracle.operators import Expected, compute
-from conformance.properties.operators import _compiled
+from conformance.properties.operators import _compile_checks
 from conformance.properties.operators._common import (
     claimed,
     compare_result,
@@ -103,7 +103,7 @@ GROWTH = (2, 3, 5)
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if subject.name not in OPERATORS or not _compiled.has_graph(subject):
+    if subject.name not in OPERATORS or not _compile_checks.has_graph(subject):
         return []
     return first_dtypes(target, subject, ("float32", "int64", "bool"))
 
@@ -125,9 +125,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     from conformance.device.compilation import compiled
 
-    reference = _compiled.plain(find("operator", subject.name))
+    reference = _compile_checks.plain(find("operator", subject.name))
     for sizes in _sizes(target, subject, recorder):
-        call, log = compiled(target, _compiled.plain(subject), dynamic=True)
+        call, log = compiled(target, _compile_checks.plain(subject), dynamic=True)
         for sample, want in sizes:
             copy = copy_in(target, recorder, sample)
             if copy is None:

@@ -8,7 +8,7 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators import _compiled, compile_gradient
+from conformance.properties.operators import _compile_checks, compile_gradient
 from conformance.properties.operators._common import compare_result, copy_in, differentiable, first_dtypes
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
@@ -52,7 +52,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if target.fused_options is None or subject.name not in OPERATORS:
         return []
-    return first_dtypes(target, subject, ("float32",)) if _compiled.has_graph(subject) else []
+    return first_dtypes(target, subject, ("float32",)) if _compile_checks.has_graph(subject) else []
 
 
 @register(
@@ -68,13 +68,13 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
     before = target.compiled()
-    compiler = _compiled.Compiler(target, recorder, fused=True)
-    reference = _compiled.plain(find("operator", subject.name))
-    for sample, want in _compiled.cases(target, subject, recorder, LIMIT):
+    compiler = _compile_checks.Compiler(target, recorder, fused=True)
+    reference = _compile_checks.plain(find("operator", subject.name))
+    for sample, want in _compile_checks.cases(target, subject, recorder, LIMIT):
         copy = copy_in(target, recorder, sample)
         if copy is None:
             continue
-        outcome = compiler.forward(sample, copy, _compiled.plain(subject), reference)
+        outcome = compiler.forward(sample, copy, _compile_checks.plain(subject), reference)
         if outcome is not None:
             compare_result(target, recorder, subject, sample, outcome.value, want, what="the fused result")
     if recorder.id.dtype in differentiable(target, subject, (recorder.id.dtype,)):

@@ -9,8 +9,8 @@ from conformance import torch_testing_internals
 from conformance.framework.compare import same_nesting
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties import modes
-from conformance.properties.operators import _compiled, _gradients, _working_precision
+from conformance.properties import mode_exclusions
+from conformance.properties.operators import _compile_checks, _gradient_tolerance, _gradients
 from conformance.properties.operators._common import copy_in, differentiable
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
@@ -24,9 +24,9 @@ TRIED = 4
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if not _compiled.has_graph(subject):
+    if not _compile_checks.has_graph(subject):
         return []
-    listed = modes.reasons("compile", "no_backward_graph")
+    listed = mode_exclusions.reasons("compile", "no_backward_graph")
     names = differentiable(target, subject, ("float32", "complex64"))
     return [name for name in names if f"{subject.name}@{name}" not in listed]
 
@@ -43,13 +43,13 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    compiler = _compiled.Compiler(target, recorder)
+    compiler = _compile_checks.Compiler(target, recorder)
     if gradients(target, subject, recorder, compiler, LIMIT):
         compiler.settle()
 
 
 def gradients(
-    target: Target, subject: Subject, recorder: Recorder, compiler: _compiled.Compiler, limit: int
+    target: Target, subject: Subject, recorder: Recorder, compiler: _compile_checks.Compiler, limit: int
 ) -> int:
     """Compare the gradients of the first differentiable samples; return how many had a reference."""
     tried = 0
@@ -77,10 +77,10 @@ def gradients(
 
         outcome = compiler.call(
             sample,
-            _compiled.plain(subject),
+            _compile_checks.plain(subject),
             work,
             on_cpu,
-            reference=_compiled.plain(find("operator", subject.name)),
+            reference=_compile_checks.plain(find("operator", subject.name)),
             what="the compiled backward",
         )
         if outcome is None:
@@ -88,5 +88,5 @@ def gradients(
         actual, expected = outcome.value, reference.value
         what = "the differentiable result"
         if same_nesting(recorder, actual.outputs, expected.outputs, what=what, sample=sample.index):
-            _working_precision.judge(target, recorder, subject, sample, actual.gradients, expected)
+            _gradient_tolerance.judge(target, recorder, subject, sample, actual.gradients, expected)
     return tried

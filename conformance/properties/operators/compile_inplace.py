@@ -11,8 +11,8 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.operators import Expected
-from conformance.properties import modes
-from conformance.properties.operators import _compiled
+from conformance.properties import mode_exclusions
+from conformance.properties.operators import _compile_checks
 from conformance.properties.operators._common import compare_result, copy_in, first_dtypes, pristine
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -25,9 +25,11 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if not callable(subject.info.inplace_variant):
         return []
-    if not _compiled.has_graph(subject) or _compiled.is_seeded(subject):
+    if not _compile_checks.has_graph(subject) or _compile_checks.is_seeded(subject):
         return []  # compile_random checks operators that draw in place
-    if changes_metadata(subject.info.name) or subject.name in modes.reasons("compile", "no_inplace_graph"):
+    if changes_metadata(subject.info.name) or subject.name in mode_exclusions.reasons(
+        "compile", "no_inplace_graph"
+    ):
         return []
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool"), 2)
 
@@ -63,9 +65,9 @@ def fits(sample: Sample, want: Expected) -> bool:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    compiler = _compiled.Compiler(target, recorder)
+    compiler = _compile_checks.Compiler(target, recorder)
     fitting = 0
-    for sample, want in _compiled.cases(target, subject, recorder, 2 * LIMIT):
+    for sample, want in _compile_checks.cases(target, subject, recorder, 2 * LIMIT):
         if not fits(sample, want) or fitting == LIMIT:
             continue
         fitting += 1

@@ -13,7 +13,7 @@ from conformance.framework.compare import fact, on_host
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators import _compiled
+from conformance.properties.operators import _compile_checks
 from conformance.properties.operators._common import dtype_under_test, first_dtypes
 from conformance.properties.operators._distributions import (
     CONTINUOUS,
@@ -31,7 +31,7 @@ from conformance.target.target import Target
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if not _compiled.has_graph(subject):
+    if not _compile_checks.has_graph(subject):
         return []
     if subject.name not in CONTINUOUS and subject.name not in DISCRETE:
         return []
@@ -64,7 +64,7 @@ def drawing(subject: Subject) -> Callable[[torch.Tensor], Any]:
 
 
 def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    compiler = _compiled.Compiler(target, recorder)
+    compiler = _compile_checks.Compiler(target, recorder)
 
     def start(device: torch.device) -> torch.Tensor:
         return torch.zeros(COUNT, dtype=dtype_under_test(recorder), device=device)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.operators import _compiled
+from conformance.properties.operators import _compile_checks
 from conformance.properties.operators._common import compare_result, copy_in, dtypes_of
 from conformance.subjects.torch_databases import Subject, find
 from conformance.target.target import Target
@@ -18,7 +18,7 @@ FIRST_LIMIT = 3
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return dtypes_of(target, subject, _compiled.DTYPES) if _compiled.has_graph(subject) else []
+    return dtypes_of(target, subject, _compile_checks.DTYPES) if _compile_checks.has_graph(subject) else []
 
 
 @register(
@@ -34,14 +34,14 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    compiler = _compiled.Compiler(target, recorder)
+    compiler = _compile_checks.Compiler(target, recorder)
     first = recorder.id.dtype == applies(target, subject)[0]
-    reference = _compiled.plain(find("operator", subject.name))
-    for sample, want in _compiled.cases(target, subject, recorder, FIRST_LIMIT if first else LIMIT):
+    reference = _compile_checks.plain(find("operator", subject.name))
+    for sample, want in _compile_checks.cases(target, subject, recorder, FIRST_LIMIT if first else LIMIT):
         copy, again = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
         if copy is None or again is None:
             continue
-        outcome = compiler.forward(sample, copy, _compiled.plain(subject), reference, again=again)
+        outcome = compiler.forward(sample, copy, _compile_checks.plain(subject), reference, again=again)
         if outcome is not None:
             assert compiler.first is not None
             compare_result(target, recorder, subject, sample, compiler.first.value, want)

@@ -13,9 +13,9 @@ from conformance.framework.compare import compare_exact, compare_metadata, fact,
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators import _compiled
+from conformance.properties.operators import _compile_checks
 from conformance.properties.operators._common import compare_result, copy_in, first_dtypes
-from conformance.properties.operators._derived import ABOUT_MEMORY, cpu_accepts, transformed
+from conformance.properties.operators._transformed_samples import ABOUT_MEMORY, cpu_accepts, transformed
 from conformance.properties.operators.layout import gapped, reversed_order, shifted
 from conformance.properties.operators.views import aliases, may_alias
 from conformance.samples.copies import to_host
@@ -28,7 +28,7 @@ LIMIT = 3
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if not _compiled.has_graph(subject):
+    if not _compile_checks.has_graph(subject):
         return []
     if subject.name in ABOUT_MEMORY and not may_alias(subject.info.name):
         return []
@@ -50,7 +50,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    compiler = _compiled.Compiler(target, recorder)
+    compiler = _compile_checks.Compiler(target, recorder)
     if may_alias(subject.info.name):
         _outputs(target, subject, recorder, compiler)
     elif not _inputs(target, subject, recorder, compiler):
@@ -65,9 +65,9 @@ def awkward(tensor: torch.Tensor) -> torch.Tensor:
     return gapped(reversed_order(tensor)) if tensor.dim() > 1 else shifted(tensor)
 
 
-def _inputs(target: Target, subject: Subject, recorder: Recorder, compiler: _compiled.Compiler) -> bool:
-    reference = _compiled.plain(find("operator", subject.name))
-    for sample, want in _compiled.cases(target, subject, recorder, LIMIT):
+def _inputs(target: Target, subject: Subject, recorder: Recorder, compiler: _compile_checks.Compiler) -> bool:
+    reference = _compile_checks.plain(find("operator", subject.name))
+    for sample, want in _compile_checks.cases(target, subject, recorder, LIMIT):
         derived = transformed(sample, awkward)
         copy = None if derived is None else copy_in(target, recorder, derived)
         if derived is None or copy is None:
@@ -76,7 +76,9 @@ def _inputs(target: Target, subject: Subject, recorder: Recorder, compiler: _com
             continue
         what = "the compiled operator on strided inputs"
         again = copy_in(target, recorder, derived)
-        outcome = compiler.forward(derived, copy, _compiled.plain(subject), reference, again=again, what=what)
+        outcome = compiler.forward(
+            derived, copy, _compile_checks.plain(subject), reference, again=again, what=what
+        )
         if outcome is not None:
             what = "the compiled result of strided inputs"
             compare_result(target, recorder, subject, sample, outcome.value, want, what=what)
@@ -105,11 +107,13 @@ def _writable(tensor: torch.Tensor) -> bool:
     return not tensor.numel() or int(torch.bincount(taken.flatten()).max()) == 1
 
 
-def _outputs(target: Target, subject: Subject, recorder: Recorder, compiler: _compiled.Compiler) -> None:
-    reference = _compiled.plain(find("operator", subject.name))
+def _outputs(
+    target: Target, subject: Subject, recorder: Recorder, compiler: _compile_checks.Compiler
+) -> None:
+    reference = _compile_checks.plain(find("operator", subject.name))
     # Functionalisation knows the memory behind an argument only as far as its elements reach.
     about_memory = subject.name in ABOUT_MEMORY
-    for sample, want in _compiled.cases(target, subject, recorder, 3 * LIMIT):
+    for sample, want in _compile_checks.cases(target, subject, recorder, 3 * LIMIT):
         if compiler.captured == LIMIT:
             break
         given = sample.input
@@ -128,7 +132,9 @@ def _outputs(target: Target, subject: Subject, recorder: Recorder, compiler: _co
             copy = copy_in(target, recorder, sample)
             if copy is not None:
                 again = copy_in(target, recorder, sample)
-                outcome = compiler.forward(sample, copy, _compiled.plain(subject), reference, again=again)
+                outcome = compiler.forward(
+                    sample, copy, _compile_checks.plain(subject), reference, again=again
+                )
                 if outcome is not None:
                     compare_result(target, recorder, subject, sample, outcome.value, want)
             continue
@@ -136,7 +142,7 @@ def _outputs(target: Target, subject: Subject, recorder: Recorder, compiler: _co
         if copy is None:
             continue
         what = "the compiled operator with a write to its result"
-        written = writing(_compiled.plain(subject))
+        written = writing(_compile_checks.plain(subject))
         again = copy_in(target, recorder, sample)
         outcome = compiler.forward(sample, copy, written, writing(reference), again=again, what=what)
         if outcome is not None:

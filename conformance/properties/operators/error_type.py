@@ -10,14 +10,14 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.model.vocabulary import ANY_DTYPE
-from conformance.properties.operators import _errors
+from conformance.properties.operators import _error_inputs
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return [ANY_DTYPE] if _errors.count(subject.name) else []
+    return [ANY_DTYPE] if _error_inputs.count(subject.name) else []
 
 
 @register(
@@ -31,7 +31,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    for index, words, item, outcome in _errors.outcomes(target, subject, recorder):
+    for index, words, item, outcome in _error_inputs.outcomes(target, subject, recorder):
         due = item.error_type
         if outcome.error is None:
             message = f"({words}) is accepted; {due.__name__} is due."

@@ -14,7 +14,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import unit_of
 from conformance.model.verdicts import Kind
-from conformance.properties.operators import _conditioning, _gradients
+from conformance.properties.operators import _gradient_sensitivity, _gradients
 from conformance.properties.operators._common import differentiable, dtype_under_test, pristine
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
@@ -105,13 +105,13 @@ def _second(
 
         def moved(seed: int) -> _gradients.Derivative | None:
             given = to_host(sample)
-            _conditioning.move(given, step, seed)
+            _gradient_sensitivity.move(given, step, seed)
             call = functools.partial(second, info, reference_op, given)
             value: _gradients.Derivative | None = _gradients.on_cpu(recorder, sample, call).value
             return value
 
-        spreads = _conditioning.spreads(expected, moved, step)
-        compare(recorder, spreads=_conditioning.without_jumps(spreads, expected))
+        spreads = _gradient_sensitivity.spreads(expected, moved, step)
+        compare(recorder, spreads=_gradient_sensitivity.without_jumps(spreads, expected))
 
 
 def _is_missing(outcome: CallOutcome) -> bool:

@@ -11,7 +11,7 @@ from conformance.framework.compare import on_host, same_nesting
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle.replay_data import renewed
-from conformance.properties.operators import _compiled, _gradients, _graphs, _working_precision
+from conformance.properties.operators import _compile_checks, _gradient_tolerance, _gradients, _graph_replay
 from conformance.properties.operators._common import differentiable, dtype_under_test
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -26,7 +26,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     return (
         differentiable(target, subject, ("float32", "complex64"))
-        if _graphs.can_graph(target, subject)
+        if _graph_replay.can_graph(target, subject)
         else []
     )
 
@@ -45,7 +45,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    replays = _graphs.Replays(target, subject, recorder)
+    replays = _graph_replay.Replays(target, subject, recorder)
     tried = 0
     dtype = dtype_under_test(recorder)
     for sample, _ in _gradients.cases(target, subject, recorder, TRIED):
@@ -80,7 +80,7 @@ def forward_and_backward(subject: Subject, cotangents: list[torch.Tensor]) -> Ca
 
     def call(sample: Sample) -> Any:
         inputs = _gradients.inputs_of(sample)
-        outputs = _gradients.outputs_of(subject.info, _compiled.plain(subject), sample)
+        outputs = _gradients.outputs_of(subject.info, _compile_checks.plain(subject), sample)
         if len(outputs) != len(cotangents) or not inputs:
             return outputs, []
         return outputs, list(torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True))
@@ -96,7 +96,7 @@ def _round(
     target: Target,
     subject: Subject,
     recorder: Recorder,
-    replays: _graphs.Replays,
+    replays: _graph_replay.Replays,
     sample: Sample,
     graph: Any,
     copy: Sample,
@@ -115,5 +115,5 @@ def _round(
         return
     back = any(not torch.equal(on_host(t), was) for t, was in lost)
     what = "the replayed gradient"
-    good = _working_precision.judge(target, recorder, subject, sample, gradients, expected, what=what)
+    good = _gradient_tolerance.judge(target, recorder, subject, sample, gradients, expected, what=what)
     replays.proved(good and (spoilt or back))

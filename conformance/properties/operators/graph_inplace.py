@@ -8,9 +8,9 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators import _compiled, _graphs
+from conformance.properties.operators import _compile_checks, _graph_replay
 from conformance.properties.operators._common import compare_result, first_dtypes
-from conformance.properties.operators._derived import ABOUT_MEMORY
+from conformance.properties.operators._transformed_samples import ABOUT_MEMORY
 from conformance.properties.operators.compile_inplace import changes_metadata, fits
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -22,7 +22,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if not callable(subject.info.inplace_variant):
         return []
-    if not _graphs.can_graph(target, subject) or _compiled.is_seeded(subject):
+    if not _graph_replay.can_graph(target, subject) or _compile_checks.is_seeded(subject):
         return []
     if changes_metadata(subject.info.name) or subject.name in ABOUT_MEMORY:
         return []
@@ -43,10 +43,10 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    replays = _graphs.Replays(target, subject, recorder)
+    replays = _graph_replay.Replays(target, subject, recorder)
     form = subject.info.inplace_variant
     fitting = 0
-    for sample, want in _graphs.cases(target, subject, recorder, LIMIT):
+    for sample, want in _graph_replay.cases(target, subject, recorder, LIMIT):
         if not fits(sample, want):
             continue
         fitting += 1

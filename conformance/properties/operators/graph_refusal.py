@@ -13,7 +13,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.replay_data import copy_into, renewed_with_oracle
-from conformance.properties.operators import _compiled, _graphs
+from conformance.properties.operators import _compile_checks, _graph_replay
 from conformance.properties.operators._common import (
     _with_expected,
     compare_result,
@@ -36,7 +36,7 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
     if not target.has_graphs:
         return []
-    if not _graphs.needs_host(subject) and not _graphs.sometimes_needs_host(subject):
+    if not _graph_replay.needs_host(subject) and not _graph_replay.sometimes_needs_host(subject):
         return []
     return first_dtypes(target, subject, ("float32", "int64", "bool"))
 
@@ -59,7 +59,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     dtype = dtype_under_test(recorder)
     samples = samples_of(subject, dtype)
     recorder.samples(0, samples.available)
-    op, tried = _compiled.plain(subject), 0
+    op, tried = _compile_checks.plain(subject), 0
     for sample, _ in _with_expected(
         target, subject, recorder, dtype, samples, samples.chosen(sample_limit.limit(8))
     ):
@@ -71,14 +71,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         warm, copy = copy_in(target, recorder, sample), copy_in(target, recorder, sample)
         if warm is None or copy is None or not run(target, op, warm).ok:
             continue  # eager mode judges that
-        outcome = attempt(_graphs.quietly(lambda copy=copy: captured(target, lambda: copy.call(op))))  # type: ignore[misc]
+        outcome = attempt(_graph_replay.quietly(lambda copy=copy: captured(target, lambda: copy.call(op))))  # type: ignore[misc]
         if outcome.ok:
             tried += _follows(target, subject, recorder, sample, copy, outcome.value)
             continue
         tried += 1
         assert outcome.error is not None
         recorder.note(f"refused: {one_line(outcome.error, 160)}")
-        _graphs.clean_refusal(target, recorder, sample, outcome.error)
+        _graph_replay.clean_refusal(target, recorder, sample, outcome.error)
         _still_captures(target, recorder, sample)
 
 
@@ -97,7 +97,7 @@ def _follows(
     outcome = attempt(graph.replay)  # type: ignore[attr-defined]
     if not outcome.ok:
         assert outcome.error is not None
-        _graphs.clean_refusal(target, recorder, sample, outcome.error)
+        _graph_replay.clean_refusal(target, recorder, sample, outcome.error)
         return True
     value = graph.value  # type: ignore[attr-defined]
     what = "the result of a capture that was not refused, replayed on other data"

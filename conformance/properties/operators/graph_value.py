@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.operators import _compiled, _graphs
+from conformance.properties.operators import _compile_checks, _graph_replay
 from conformance.properties.operators._common import compare_result, dtypes_of
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -16,7 +16,7 @@ LIMIT = 8
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    return dtypes_of(target, subject) if _graphs.can_graph(target, subject) else []
+    return dtypes_of(target, subject) if _graph_replay.can_graph(target, subject) else []
 
 
 @register(
@@ -32,9 +32,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    replays = _graphs.Replays(target, subject, recorder)
-    op = _compiled.plain(subject)
-    for sample, want in _graphs.cases(target, subject, recorder, LIMIT):
+    replays = _graph_replay.Replays(target, subject, recorder)
+    op = _compile_checks.plain(subject)
+    for sample, want in _graph_replay.cases(target, subject, recorder, LIMIT):
         capture = replays.capture(sample, lambda copy: copy.call(op))
         if capture is None:
             continue

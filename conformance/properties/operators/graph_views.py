@@ -12,9 +12,9 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle.operators import compute
 from conformance.oracle.replay_data import memory
-from conformance.properties.operators import _compiled, _graphs
+from conformance.properties.operators import _compile_checks, _graph_replay
 from conformance.properties.operators._common import compare_result, dtype_under_test, first_dtypes
-from conformance.properties.operators._derived import ABOUT_MEMORY, cpu_accepts, transformed
+from conformance.properties.operators._transformed_samples import ABOUT_MEMORY, cpu_accepts, transformed
 from conformance.properties.operators.compile_views import awkward
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject, find
@@ -25,9 +25,9 @@ LIMIT = 3
 
 def applies(target: Target, subject: Subject) -> Sequence[str]:
     """Return the names of the dtypes for which the property has a result."""
-    if not _graphs.can_graph(target, subject) or subject.name in ABOUT_MEMORY:
+    if not _graph_replay.can_graph(target, subject) or subject.name in ABOUT_MEMORY:
         return []
-    if _compiled.is_seeded(subject):
+    if _compile_checks.is_seeded(subject):
         return []  # some write to their input, which must not change here
     return first_dtypes(target, subject, ("float32", "int64", "complex64", "bool"), 2)
 
@@ -47,9 +47,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    replays = _graphs.Replays(target, subject, recorder)
+    replays = _graph_replay.Replays(target, subject, recorder)
     tried = 0
-    for sample, want in _graphs.cases(target, subject, recorder, LIMIT):
+    for sample, want in _graph_replay.cases(target, subject, recorder, LIMIT):
         derived = transformed(sample, awkward)
         if derived is None or not cpu_accepts(find("operator", subject.name).info.op, derived):
             continue
@@ -67,12 +67,12 @@ def _strided(
     target: Target,
     subject: Subject,
     recorder: Recorder,
-    replays: _graphs.Replays,
+    replays: _graph_replay.Replays,
     sample: Sample,
     derived: Sample,
     want: object,
 ) -> None:
-    op = _compiled.plain(subject)
+    op = _compile_checks.plain(subject)
     capture = replays.capture(
         sample, lambda copy: copy.call(op), given=derived, what="capturing strided inputs"
     )
@@ -109,9 +109,9 @@ def _between(tensor: torch.Tensor) -> torch.Tensor:
     return rows[unused]
 
 
-def _twice(target: Target, subject: Subject, recorder: Recorder, replays: _graphs.Replays) -> int:
+def _twice(target: Target, subject: Subject, recorder: Recorder, replays: _graph_replay.Replays) -> int:
     """Check a binary call with its first argument given twice; return 1 if there was one to try."""
-    for sample, _ in _graphs.cases(target, subject, recorder, 1):
+    for sample, _ in _graph_replay.cases(target, subject, recorder, 1):
         second = sample.args[0] if sample.args else None
         given = sample.input
         if not isinstance(second, torch.Tensor) or not isinstance(given, torch.Tensor):
@@ -122,7 +122,7 @@ def _twice(target: Target, subject: Subject, recorder: Recorder, replays: _graph
         want = compute(subject, dtype_under_test(recorder), double)
         if not want.ok or not cpu_accepts(find("operator", subject.name).info.op, double):
             return 0
-        op = _compiled.plain(subject)
+        op = _compile_checks.plain(subject)
         capture = replays.capture(double, calling(op), what="capturing one tensor given twice")
         if capture is None:
             return 1

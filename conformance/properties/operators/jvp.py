@@ -9,7 +9,7 @@ from torch.autograd import forward_ad
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.operators import _transforms as transforms
+from conformance.properties.operators import _func_transforms as transforms
 from conformance.properties.operators.vjp import SEED, _func, check, mapped, of_a_batch, one_by_one
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target

@@ -13,7 +13,7 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule
 from conformance.oracle.operators import compute
 from conformance.properties.operators._common import cases, dtype_under_test, first_dtypes
-from conformance.properties.operators._derived import ABOUT_MEMORY, check_derived, transformed
+from conformance.properties.operators._transformed_samples import ABOUT_MEMORY, check_derived, transformed
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject

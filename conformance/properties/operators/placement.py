@@ -14,7 +14,7 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind, Placement
-from conformance.properties.operators import _dispatch
+from conformance.properties.operators import _kernel_origin
 from conformance.properties.operators._common import cases, copy_in, failed_call, first_dtypes, run
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -41,7 +41,7 @@ class Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name + (f".{func._overloadname}" if func._overloadname != "default" else "")
-        composite = _dispatch.composite_key(name, self.key)
+        composite = _kernel_origin.composite_key(name, self.key)
         given, named = _tensors_for(func, args), kwargs or {}
         if composite is None:
             result = func(*given, **named)
@@ -141,7 +141,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def _observed(target: Target, calls: Calls, counted: int, countable: bool) -> Placement:
     if counted > 0:
         return Placement.FALLBACK
-    seen = {_dispatch.placed(name, calls.key) for name in calls.names}
+    seen = {_kernel_origin.placed(name, calls.key) for name in calls.names}
     if countable:
         # The target counts its own fallbacks: a call that it did not count and that has no entry ran in its
         # catch-all kernel.

@@ -22,8 +22,8 @@ from conformance.properties.operators._common import (
     pristine,
     run,
 )
-from conformance.properties.operators._derived import ABOUT_MEMORY, cpu_accepts
-from conformance.properties.operators._enlarged import Way, ways
+from conformance.properties.operators._enlarged import Enlargement, ways
+from conformance.properties.operators._transformed_samples import ABOUT_MEMORY, cpu_accepts
 from conformance.properties.operators.variants import forms
 from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import Subject
@@ -130,7 +130,7 @@ class Grown:
         samples = samples_of(subject, self._dtype).varied(_TRIED)
         found = (way for sample in samples for way in ways(subject, sample))
         self._new = itertools.islice(found, _WAYS)
-        self._known: list[Way] = []
+        self._known: list[Enlargement] = []
 
     def at(self, size: int) -> tuple[Sample, Expected] | None:
         """Return the first sample of that size for which the CPU has a result, with it."""
@@ -143,7 +143,7 @@ class Grown:
                 return sample, want
         return None
 
-    def _ways(self) -> Iterator[Way]:
+    def _ways(self) -> Iterator[Enlargement]:
         yield from list(self._known)
         for way in self._new:
             self._known.append(way)

@@ -9,7 +9,7 @@ import torch
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.operators import _transforms as transforms
+from conformance.properties.operators import _func_transforms as transforms
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 

@@ -16,7 +16,7 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.optimizers import _common as common
+from conformance.properties.optimizers import _optimizer_checks as common
 from conformance.samples.copies import Copier
 from conformance.samples.operators import dtype_of
 from conformance.subjects.torch_databases import Subject

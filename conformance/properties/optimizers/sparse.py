@@ -10,7 +10,7 @@ import torch
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle.optimizers import Build, Observation, Procedure, observed
-from conformance.properties.optimizers import _common as common
+from conformance.properties.optimizers import _optimizer_checks as common
 from conformance.samples.optimizers import STEPS, Problem
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target

@@ -13,7 +13,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.oracle.optimizers import Observation, observed
-from conformance.properties.optimizers import _common as common
+from conformance.properties.optimizers import _optimizer_checks as common
 from conformance.samples.optimizers import STEPS, OptimizerSample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target

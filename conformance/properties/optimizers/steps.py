@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.optimizers import _common as common
+from conformance.properties.optimizers import _optimizer_checks as common
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 

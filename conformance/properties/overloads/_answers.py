@@ -30,7 +30,7 @@ from conformance.oracle import relations
 from conformance.oracle.operators import Expected, compute, written_places
 from conformance.oracle.relations import indices
 from conformance.properties.operators._common import declared, tolerance_for
-from conformance.properties.operators._enlarged import Way, ways
+from conformance.properties.operators._enlarged import Enlargement, ways
 from conformance.properties.overloads import _invariants
 from conformance.properties.overloads._memory import FILLERS, freed_memory_of_nan, host_memory_holding
 from conformance.properties.overloads._rules import rule_of
@@ -182,7 +182,7 @@ class Answer:
         return expected if same else Expected(error=TypeError("the call was made in place"))
 
     @functools.cached_property
-    def ways(self) -> Iterable[Way]:
+    def ways(self) -> Iterable[Enlargement]:
         """The ways to enlarge the call that the CPU takes; each is looked for once, when it is asked for."""
         return _Remembered(ways(self.subject, self.sample))
 
@@ -215,14 +215,14 @@ class Answer:
         return dataclasses.replace(self, after=host, plain=outcome.value.detach())
 
 
-class _Remembered(Iterable[Way]):
+class _Remembered(Iterable[Enlargement]):
     """The items of an iterator, kept for the next look."""
 
-    def __init__(self, source: Iterator[Way]) -> None:
+    def __init__(self, source: Iterator[Enlargement]) -> None:
         self._source = source
-        self._seen: list[Way] = []
+        self._seen: list[Enlargement] = []
 
-    def __iter__(self) -> Iterator[Way]:
+    def __iter__(self) -> Iterator[Enlargement]:
         for place in itertools.count():
             if place == len(self._seen):
                 self._seen.extend(itertools.islice(self._source, 1))

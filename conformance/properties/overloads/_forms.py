@@ -27,7 +27,7 @@ from conformance.properties.overloads._answers import (
     torchs_own,
     with_writes,
 )
-from conformance.properties.overloads._layouts import Layout, Placed
+from conformance.properties.overloads._layouts import EmbeddedTensor, Layout
 from conformance.samples.copies import to_host
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample
@@ -205,7 +205,7 @@ class _Attempt:
         if self.form == IN_PLACE and self.found.in_place is not None:
             self.found = self.found.in_place
         self.refused = False
-        self.placed: list[Placed] = []
+        self.placed: list[EmbeddedTensor] = []
         self.written: set[int] = set(self.found.written)
 
     def run(self) -> None:
@@ -343,7 +343,7 @@ def _view(layout: Layout, tensor: torch.Tensor) -> torch.Tensor:
     return tensor if inside is None else inside.view
 
 
-def _laid(sample: Sample, laid: Laid | None, placed: list[Placed]) -> Sample | None:
+def _laid(sample: Sample, laid: Laid | None, placed: list[EmbeddedTensor]) -> Sample | None:
     """Return the call with one tensor put into another layout, appended to ``placed``; None if it cannot."""
     if laid is None:
         return sample

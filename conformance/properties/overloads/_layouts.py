@@ -17,7 +17,7 @@ _ABOVE, _BELOW = 96, -96
 
 
 @dataclasses.dataclass
-class Placed:
+class EmbeddedTensor:
     """A tensor in memory that is larger: the ``view``, and the ``base`` that holds it."""
 
     view: torch.Tensor
@@ -36,7 +36,7 @@ class Placed:
 
 
 #: Puts a tensor into memory of some layout, on the device it is on; None if the tensor cannot have it.
-Layout = Callable[[torch.Tensor], Placed | None]
+Layout = Callable[[torch.Tensor], EmbeddedTensor | None]
 
 
 def _filled(shape: tuple[int, ...], like: torch.Tensor, extreme: int) -> torch.Tensor:
@@ -51,7 +51,7 @@ def _filled(shape: tuple[int, ...], like: torch.Tensor, extreme: int) -> torch.T
     return torch.empty(shape, dtype=like.dtype, device=like.device).fill_(canary)
 
 
-def with_gaps(tensor: torch.Tensor) -> Placed | None:
+def with_gaps(tensor: torch.Tensor) -> EmbeddedTensor | None:
     """Every second element of the memory belongs to something else."""
     if tensor.dim() == 0 or tensor.numel() < 2:
         return None
@@ -59,7 +59,7 @@ def with_gaps(tensor: torch.Tensor) -> Placed | None:
     return _put(base[..., 0], base, tensor)
 
 
-def at_offset(tensor: torch.Tensor) -> Placed | None:
+def at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
     """The second of three in memory of one more dimension."""
     if tensor.numel() == 0:
         return None
@@ -67,7 +67,7 @@ def at_offset(tensor: torch.Tensor) -> Placed | None:
     return _put(base[1], base, tensor)
 
 
-def with_gaps_at_offset(tensor: torch.Tensor) -> Placed | None:
+def with_gaps_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
     """The odd elements of the memory."""
     if tensor.dim() == 0 or tensor.numel() < 2:
         return None
@@ -75,7 +75,7 @@ def with_gaps_at_offset(tensor: torch.Tensor) -> Placed | None:
     return _put(base[..., 1], base, tensor)
 
 
-def transposed_at_offset(tensor: torch.Tensor) -> Placed | None:
+def transposed_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
     """The first dimension innermost, after another tensor of the same size."""
     if tensor.dim() < 2 or tensor.numel() < 2:
         return None
@@ -84,7 +84,7 @@ def transposed_at_offset(tensor: torch.Tensor) -> Placed | None:
     return _put(base[1].permute(order), base, tensor)
 
 
-def channels_last_at_offset(tensor: torch.Tensor) -> Placed | None:
+def channels_last_at_offset(tensor: torch.Tensor) -> EmbeddedTensor | None:
     """Channels innermost, after another tensor of the same size; one place alone has no order."""
     spatial = tensor.shape[2:]
     if tensor.dim() not in (4, 5) or tensor.numel() == 0 or tensor.shape[1] == 1 or spatial.numel() == 1:
@@ -103,7 +103,7 @@ def alike(tensor: torch.Tensor) -> torch.Tensor | None:
     return tensor.detach().narrow(several[0], 0, 1).expand(tensor.shape).clone()
 
 
-def expanded(tensor: torch.Tensor) -> Placed | None:
+def expanded(tensor: torch.Tensor) -> EmbeddedTensor | None:
     """One slice for all along the first dimension of several, with a stride of zero."""
     several = [dimension for dimension, size in enumerate(tensor.shape) if size > 1]
     if not several or tensor.numel() == 0:
@@ -112,13 +112,13 @@ def expanded(tensor: torch.Tensor) -> Placed | None:
     first = base.narrow(several[0], 0, 1)
     with torch.no_grad():
         first.copy_(tensor.narrow(several[0], 0, 1))
-    return Placed(first.expand(tensor.shape), base)
+    return EmbeddedTensor(first.expand(tensor.shape), base)
 
 
-def _put(view: torch.Tensor, base: torch.Tensor, tensor: torch.Tensor) -> Placed:
+def _put(view: torch.Tensor, base: torch.Tensor, tensor: torch.Tensor) -> EmbeddedTensor:
     with torch.no_grad():
         view.copy_(tensor)
-    return Placed(view, base)
+    return EmbeddedTensor(view, base)
 
 
 #: Layouts by the words that messages have for them.

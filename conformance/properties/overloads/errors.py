@@ -22,8 +22,8 @@ from conformance.properties.overloads._answers import (
     declared_calls,
     trusts_its_callers,
 )
-from conformance.properties.overloads._changes import arguments, with_argument, with_tensor
 from conformance.properties.overloads._forms import IN_PLACE, OUT, forms_of, has_both_kernels, with_outs
+from conformance.properties.overloads._modified_calls import arguments, with_argument, with_tensor
 from conformance.samples.copies import to_host
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample

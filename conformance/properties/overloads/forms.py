@@ -35,7 +35,7 @@ from conformance.properties.overloads._forms import (
     new_outs,
     with_outs,
 )
-from conformance.properties.overloads._strides import hold_strides
+from conformance.properties.overloads._result_strides import hold_strides
 from conformance.samples.handmade_calls.identity import NEUTRAL
 from conformance.samples.operators import dtype_name
 from conformance.subjects.overloads import Overload

@@ -10,8 +10,8 @@ import torch
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.overloads._answers import Answer, answers, dtypes
-from conformance.properties.overloads._changes import arguments, with_argument
 from conformance.properties.overloads._forms import forms_of
+from conformance.properties.overloads._modified_calls import arguments, with_argument
 from conformance.properties.overloads.errors import refused
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample

@@ -14,15 +14,6 @@ from conformance.framework import trees
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.overloads._answers import Answer, answers, dtypes, trusts_its_callers
-from conformance.properties.overloads._changes import (
-    again,
-    argument_at,
-    arguments,
-    in_dimensions,
-    mapped,
-    matters,
-    with_tensor,
-)
 from conformance.properties.overloads._forms import FUNCTION, IN_PLACE, Laid, forms_of, hold
 from conformance.properties.overloads._layouts import (
     LAYOUTS,
@@ -31,6 +22,15 @@ from conformance.properties.overloads._layouts import (
     at_offset,
     channels_last_at_offset,
     expanded,
+)
+from conformance.properties.overloads._modified_calls import (
+    argument_at,
+    arguments,
+    in_dimensions,
+    mapped,
+    reference_of_modified_call,
+    values_affect_result,
+    with_tensor,
 )
 from conformance.samples.dispatched_kernels import base_name
 from conformance.subjects.torch_databases import Subject
@@ -53,7 +53,7 @@ _CHANNELS_LAST = "channels_last at an offset"
 Combination = tuple[str, str, int | None]
 
 
-class Tried:
+class LayoutCoverage:
     """Combinations that were held, and in calls whose results show what is read of that tensor.
 
     Each is held in the first call that can have it and that the CPU takes so, and if that shows nothing, in
@@ -82,7 +82,7 @@ class Tried:
     @staticmethod
     def _shows(combination: Combination, found: Answer) -> bool:
         place = combination[2]
-        return place is None or matters(found, place)
+        return place is None or values_affect_result(found, place)
 
 
 #: Overloads that write to the places that an argument names.
@@ -128,9 +128,9 @@ def applies(target: Target, subject: Subject) -> Sequence[str]:
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Check the registered statement for a subject in one dtype."""
-    tried = Tried()
-    told: dict[str, Tried] = {}
-    deep = Tried()
+    tried = LayoutCoverage()
+    told: dict[str, LayoutCoverage] = {}
+    deep = LayoutCoverage()
     for found in answers(target, subject, recorder, _LIMIT):
         recorder.idle("no tensor of the calls can have another layout")
         if subject.name in UNSAFE_STRIDES:
@@ -139,14 +139,14 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         _in_every_layout(target, recorder, found, tried)
         for values, telling in _telling(found):
-            _in_every_layout(target, recorder, telling, told.setdefault(values, Tried()))
+            _in_every_layout(target, recorder, telling, told.setdefault(values, LayoutCoverage()))
             _with_one_row_expanded(target, recorder, telling, told[values])
             _in_four_dimensions(target, recorder, telling, deep)
         _in_four_dimensions(target, recorder, found, tried)
         _with_one_row_expanded(target, recorder, found, tried)
 
 
-def _in_every_layout(target: Target, recorder: Recorder, found: Answer, tried: Tried) -> None:
+def _in_every_layout(target: Target, recorder: Recorder, found: Answer, tried: LayoutCoverage) -> None:
     tensors = found.sample.tensors()[:_TENSORS]
     fitting = {word: _fitting(layout, tensors) for word, layout in LAYOUTS.items()}
     written = {word: _fitting(layout, trees.tensors(found.returned)) for word, layout in LAYOUTS.items()}
@@ -168,7 +168,7 @@ def _fitting(layout: Layout, tensors: Sequence[torch.Tensor]) -> list[int]:
     return [place for place, one in enumerate(tensors) if layout(torch.empty_like(one)) is not None]
 
 
-def _with_one_row_expanded(target: Target, recorder: Recorder, found: Answer, tried: Tried) -> None:
+def _with_one_row_expanded(target: Target, recorder: Recorder, found: Answer, tried: LayoutCoverage) -> None:
     forms = list(forms_of(target, found))
     for place in range(min(len(found.sample.tensors()), _TENSORS)):
         if place in found.written:
@@ -218,12 +218,12 @@ def _telling(found: Answer) -> Iterator[tuple[str, Answer]]:
             order = (torch.arange(tensor.numel()) * 7 // 3 + next(begins)) % len(values)
             return torch.tensor(values)[order].to(tensor.dtype).reshape(tensor.shape)
 
-        changed = again(found, mapped(found.sample, of_values))
+        changed = reference_of_modified_call(found, mapped(found.sample, of_values))
         if changed is not None:
             yield str(values), changed
 
 
-def _in_four_dimensions(target: Target, recorder: Recorder, found: Answer, tried: Tried) -> None:
+def _in_four_dimensions(target: Target, recorder: Recorder, found: Answer, tried: LayoutCoverage) -> None:
     """Try channels_last on a call that has no tensor of four dimensions."""
     if trusts_its_callers(found.subject) or any(tensor.dim() == 4 for tensor in found.sample.tensors()):
         return
@@ -264,7 +264,7 @@ def rows_alike(found: Answer, place: int) -> Answer | None:
             return None  # the last one is the number of indices
         if _write_to_one_place(found, tensor):
             return None  # in an order that is free
-    return again(found, with_tensor(found.sample, place, repeated))
+    return reference_of_modified_call(found, with_tensor(found.sample, place, repeated))
 
 
 def _named(found: Answer) -> dict[str, Any]:

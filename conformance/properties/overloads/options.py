@@ -13,12 +13,18 @@ from conformance.framework.compare import same_bits
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.properties.overloads._answers import Answer, answers, dtypes, is_declared, trusts_its_callers
-from conformance.properties.overloads._changes import again, arguments, backwards, with_argument, with_tensor
 from conformance.properties.overloads._forms import forms_of, hold
-from conformance.properties.overloads._numbers import (
+from conformance.properties.overloads._modified_calls import (
+    arguments,
+    backwards,
+    reference_of_modified_call,
+    with_argument,
+    with_tensor,
+)
+from conformance.properties.overloads._one_argument_pairs import (
     NO_OTHERS,
     PLACES,
-    beside,
+    neighbouring_numbers,
     other_float,
     pairs_of_callers,
     results_differ,
@@ -104,7 +110,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             target,
             recorder,
             found,
-            [*(changed for _, changed in others), *(changed for _, changed in beside(found))],
+            [*(changed for _, changed in others), *(changed for _, changed in neighbouring_numbers(found))],
         )
     for _, one, other in pairs_of_callers(subject, recorder.id.dtype):
         _hold_after(target, recorder, one, [other])
@@ -150,14 +156,14 @@ def _changed(found: Answer, only: str | None = None) -> Iterator[tuple[str, Answ
         if only is not None:
             others += _more(found, argument, value)
         for other in others:
-            changed = again(found, with_argument(found, argument.name, other))
+            changed = reference_of_modified_call(found, with_argument(found, argument.name, other))
             if changed is not None:
                 yield argument.name, changed
     if only is not None:
         return
     exchanged = None if trusts_its_callers(found.subject) else _distinct(found)
     if exchanged is not None:
-        changed = again(found, exchanged)
+        changed = reference_of_modified_call(found, exchanged)
         if changed is not None:
             yield "the order of arguments", changed
 

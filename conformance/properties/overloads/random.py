@@ -30,7 +30,6 @@ from conformance.properties.overloads._answers import (
     trusts_its_callers,
     with_writes,
 )
-from conformance.properties.overloads._changes import again, arguments, mapped, with_argument
 from conformance.properties.overloads._forms import (
     FUNCTION,
     IN_PLACE,
@@ -41,7 +40,13 @@ from conformance.properties.overloads._forms import (
 )
 from conformance.properties.overloads._layouts import at_offset
 from conformance.properties.overloads._memory import keeps_no_memory
-from conformance.properties.overloads._numbers import other_float
+from conformance.properties.overloads._modified_calls import (
+    arguments,
+    mapped,
+    reference_of_modified_call,
+    with_argument,
+)
+from conformance.properties.overloads._one_argument_pairs import other_float
 from conformance.samples.copies import to_host
 from conformance.samples.handmade_calls.calls import DRAWN
 from conformance.subjects.overloads import Overload
@@ -108,7 +113,9 @@ def _calls(target: Target, subject: Subject, recorder: Recorder) -> Iterator[Ans
         yield found
         if larger is None:
             grown = (way.at(_SIZE) for way in ways(subject, found.sample) if way.grows)
-            larger = next((again(found, sample) for sample in grown if sample is not None), None)
+            larger = next(
+                (reference_of_modified_call(found, sample) for sample in grown if sample is not None), None
+            )
     if larger is not None:
         yield larger
 
@@ -197,7 +204,7 @@ def _with_other_numbers(found: Answer) -> Iterator[tuple[str, Answer]]:
         return
     for argument, value in arguments(found):
         for other in _other_numbers(value):
-            changed = again(found, with_argument(found, argument.name, other))
+            changed = reference_of_modified_call(found, with_argument(found, argument.name, other))
             if changed is not None and _surely_differ(found, changed):
                 yield argument.name, changed
                 break

@@ -26,7 +26,6 @@ from conformance.properties.overloads._answers import (
     trusts_its_callers,
     with_writes,
 )
-from conformance.properties.overloads._changes import again, backwards, mapped
 from conformance.properties.overloads._forms import (
     FUNCTION,
     IN_PLACE,
@@ -38,6 +37,7 @@ from conformance.properties.overloads._forms import (
     with_outs,
 )
 from conformance.properties.overloads._memory import FILLERS, KeptMemory, keeps_no_memory, leave_behind
+from conformance.properties.overloads._modified_calls import backwards, mapped, reference_of_modified_call
 from conformance.samples.dispatched_kernels import base_name, is_view
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -238,7 +238,11 @@ def _nested(found: Answer, parts: list[torch.Tensor]) -> Any:
 
 def _in_threads(target: Target, recorder: Recorder, found: Answer, copy: Sample, way: _Way) -> None:
     """Make calls in two threads at the same time, if possible with other values in the second one."""
-    others = None if trusts_its_callers(found.subject) else again(found, mapped(found.sample, _other_values))
+    others = (
+        None
+        if trusts_its_callers(found.subject)
+        else reference_of_modified_call(found, mapped(found.sample, _other_values))
+    )
     members = [found, found if others is None else others]
     copies = [copy, copy_in(target, recorder, members[1].sample)]
     rows = [
@@ -293,7 +297,7 @@ def _others(target: Target, recorder: Recorder, found: Answer, way: _Way) -> Non
     if trusts_its_callers(found.subject):
         return
 
-    other = again(found, mapped(found.sample, _other_values))
+    other = reference_of_modified_call(found, mapped(found.sample, _other_values))
     if other is None:
         return
     for one in (found, other):

@@ -13,7 +13,7 @@ import torch
 from conformance.framework import trees
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.operators._enlarged import Way
+from conformance.properties.operators._enlarged import Enlargement
 from conformance.properties.overloads._answers import (
     Answer,
     answer,
@@ -23,19 +23,19 @@ from conformance.properties.overloads._answers import (
     is_declared,
     trusts_its_callers,
 )
-from conformance.properties.overloads._callers import SLOW, calls_of_callers
-from conformance.properties.overloads._changes import (
-    again,
+from conformance.properties.overloads._caller_calls import SLOW, calls_of_callers
+from conformance.properties.overloads._forms import FUNCTION, forms_of, hold
+from conformance.properties.overloads._matmul_sizes import long_products
+from conformance.properties.overloads._modified_calls import (
     arguments,
     in_dimensions,
+    reference_of_modified_call,
     reshaped,
     with_argument,
     with_tensor,
 )
-from conformance.properties.overloads._covering import deal, laid
-from conformance.properties.overloads._forms import FUNCTION, forms_of, hold
-from conformance.properties.overloads._products import long_products
-from conformance.properties.overloads._strides import hold_strides
+from conformance.properties.overloads._result_strides import hold_strides
+from conformance.properties.overloads._size_assignment import assignments_for, laid
 from conformance.properties.overloads.layouts import safe_on_the_cpu
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.handmade_calls.large import LARGE
@@ -128,7 +128,7 @@ def _changes(target: Target, subject: Subject, recorder: Recorder) -> Iterator[A
     if larger and subject.name not in SLOW and torch.Tag.dynamic_output_shape in known[0].overload.op.tags:
         # Some elements give none in the result; of so many, enough do.
         sample = _grown([], iter(known[0].ways), _DYNAMIC * _SIZES[-1])
-        changed = None if sample is None else again(known[0], sample)
+        changed = None if sample is None else reference_of_modified_call(known[0], sample)
         if changed is not None:
             yield changed
     if larger and not _grows(known[0], larger[-1]) and subject.name not in SLOW:
@@ -142,7 +142,7 @@ def _covered(target: Target, subject: Subject, recorder: Recorder) -> None:
     names = dtypes("overload-shapes", target, subject)
     if recorder.id.dtype not in names:
         return
-    dealt = deal(subject.name, names, recorder.id.dtype)
+    dealt = assignments_for(subject.name, names, recorder.id.dtype)
     sizes = [one.size for one in dealt]
     known = answers(target, subject, recorder, _LIMIT)
     larger = next(filter(None, (list(_sizes(found, sizes)) for found in known)), [])
@@ -175,7 +175,7 @@ def _in_numbers(found: Answer) -> Iterator[Answer]:
             continue
         for size in _SIZES:
             number = math.isqrt(size) + 1 if argument.name in _OF_MATRICES else size
-            changed = again(found, with_argument(found, argument.name, number))
+            changed = reference_of_modified_call(found, with_argument(found, argument.name, number))
             if changed is not None:
                 yield changed
 
@@ -232,14 +232,14 @@ def empty(found: Answer) -> Iterator[Answer]:
     for place, tensor in enumerate(tensors[:_TENSORS] if len(tensors) > 1 else ()):
         for dimension in (0, -1)[: tensor.dim()]:  # one among others, as torch.cat takes it
             nothing = tensor.detach().narrow(dimension, 0, 0).clone()
-            changed = again(found, with_tensor(found.sample, place, nothing))
+            changed = reference_of_modified_call(found, with_tensor(found.sample, place, nothing))
             if changed is not None:
                 yield changed
 
 
 def _sizes(found: Answer, sizes: Sequence[int], *, growing: bool = False) -> Iterator[Answer]:
     """Yield the answers to larger calls; with ``growing`` only to those whose result is as large."""
-    known: list[Way] = []
+    known: list[Enlargement] = []
     new = (way for way in found.ways if way.grows or not growing)
     share = max(t.numel() for t in found.sample.tensors()) // max(1, _elements(found)) if growing else 1
     for size in sizes[: 3 if found.subject.name in SLOW else None]:
@@ -247,7 +247,7 @@ def _sizes(found: Answer, sizes: Sequence[int], *, growing: bool = False) -> Ite
         if sample is None:
             return
         started = time.thread_time()
-        changed = again(found, sample)
+        changed = reference_of_modified_call(found, sample)
         if changed is None:
             return
         yield changed
@@ -255,7 +255,7 @@ def _sizes(found: Answer, sizes: Sequence[int], *, growing: bool = False) -> Ite
             return
 
 
-def _grown(known: list[Way], new: Iterator[Way], size: int) -> Sample | None:
+def _grown(known: list[Enlargement], new: Iterator[Enlargement], size: int) -> Sample | None:
     for way in known:
         sample = way.at(size)
         if sample is not None:

@@ -19,8 +19,14 @@ from conformance.properties.overloads._answers import (
     signs_zeros,
     trusts_its_callers,
 )
-from conformance.properties.overloads._changes import again, arguments, mapped, seeded, with_tensor
 from conformance.properties.overloads._forms import forms_of, hold
+from conformance.properties.overloads._modified_calls import (
+    arguments,
+    mapped,
+    reference_of_modified_call,
+    seeded,
+    with_tensor,
+)
 from conformance.samples.defined_inputs import NAN_IS_FREE
 from conformance.samples.dispatched_kernels import base_name
 from conformance.samples.operators import Sample
@@ -131,10 +137,12 @@ def with_special_values(target: Target, found: Answer) -> Iterator[Answer]:
             values = _numbers(target, tensor.dtype.to_real())
             parts = torch.view_as_real(tensor.detach().clone(memory_format=torch.contiguous_format))
             new = torch.view_as_complex(seeded(parts, range(len(values)), values))
-            yield from _some(again(found, with_tensor(found.sample, place, new), Comparison.BITS))
+            yield from _some(
+                reference_of_modified_call(found, with_tensor(found.sample, place, new), Comparison.BITS)
+            )
         elif tensor.dtype == torch.int64 and _computes(found, tensor):
             for wide in wide_integers(found, place):
-                yield from _some(again(found, wide))
+                yield from _some(reference_of_modified_call(found, wide))
 
 
 def _computes(found: Answer, tensor: torch.Tensor) -> bool:
@@ -191,7 +199,9 @@ def _the_same_everywhere(found: Answer, tensor: torch.Tensor) -> Iterator[Answer
     if tensor.is_floating_point() and found.overload.pointwise:
         values += [math.inf] if base_name(found.subject.name) in NAN_IS_FREE else [math.inf, math.nan]
     for value in values:
-        changed = again(found, with_tensor(found.sample, 0, torch.full_like(tensor, value)))
+        changed = reference_of_modified_call(
+            found, with_tensor(found.sample, 0, torch.full_like(tensor, value))
+        )
         if changed is not None and (math.isfinite(value) or _is_floating(changed)):
             yield changed
 
@@ -215,7 +225,7 @@ def _small_everywhere(target: Target, found: Answer) -> Iterator[Answer]:
                 return tensor
             return torch.full_like(tensor, value if tensor is first else others)
 
-        yield from _some(again(found, mapped(found.sample, filled)))
+        yield from _some(reference_of_modified_call(found, mapped(found.sample, filled)))
 
 
 def _small_beside_ones(target: Target, found: Answer, place: int) -> Iterator[Answer]:
@@ -237,7 +247,7 @@ def _small_beside_ones(target: Target, found: Answer, place: int) -> Iterator[An
             return seeded(torch.ones_like(tensor), (tensor.numel() // 2,), (small,))
         return torch.full_like(tensor, small)
 
-    yield from _some(again(found, mapped(found.sample, filled), Comparison.SMALL))
+    yield from _some(reference_of_modified_call(found, mapped(found.sample, filled), Comparison.SMALL))
 
 
 def _floating(
@@ -252,19 +262,21 @@ def _floating(
         count = tensor.numel()
         for places in (range(len(values)), range(count - 1, max(-1, count - 1 - len(values)), -1)):
             new = seeded(tensor, places, values)
-            yield from _some(again(found, with_tensor(found.sample, place, new), Comparison.BITS))
+            yield from _some(
+                reference_of_modified_call(found, with_tensor(found.sample, place, new), Comparison.BITS)
+            )
     elif pointwise:
         # One call has room for them all only if the tensor is large enough.
         for first in range(0, len(values), max(1, tensor.numel())):
             new = seeded(tensor, range(tensor.numel()), values[first:])
-            changed = again(found, with_tensor(found.sample, place, new))
+            changed = reference_of_modified_call(found, with_tensor(found.sample, place, new))
             if changed is not None and _is_floating(changed):
                 yield changed
     elif not _FACTORS.search(found.subject.name):
         for value in (float("nan"), float("inf"), float("-inf")):
             new = seeded(tensor, (tensor.numel() // 2,), (value,))
             held = Comparison.SPECIAL if value != value else Comparison.INFINITE
-            changed = again(found, with_tensor(found.sample, place, new), held)
+            changed = reference_of_modified_call(found, with_tensor(found.sample, place, new), held)
             if changed is not None and _is_floating(changed):
                 yield changed
 

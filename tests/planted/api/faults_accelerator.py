@@ -9,32 +9,32 @@ from typing import Any
 import torch
 
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.accelerator import _runtime
+from conformance.properties.api.accelerator import _accelerator_or_model
 from tests.planted.api.faults import NAMED
 
 
-class _Nowhere(_runtime.ModelRuntime):
+class _Nowhere(_accelerator_or_model.ModelRuntime):
     """Its current index is beyond the number of its devices."""
 
     def index(self) -> int:
         return 3
 
 
-class _Lax(_runtime.ModelRuntime):
+class _Lax(_accelerator_or_model.ModelRuntime):
     """Takes any index."""
 
     def set_index(self, index: Any) -> None:
         self.place = index if isinstance(index, int) else 0
 
 
-class _Stuck(_runtime.ModelRuntime):
+class _Stuck(_accelerator_or_model.ModelRuntime):
     """Streams do not become the current one."""
 
     def current_stream(self) -> Any:
         return self.stream()
 
 
-class _HalfSeed(_runtime.ModelRuntime):
+class _HalfSeed(_accelerator_or_model.ModelRuntime):
     """Its module forgets the upper half of a seed."""
 
     def module(self) -> Any:
@@ -43,7 +43,7 @@ class _HalfSeed(_runtime.ModelRuntime):
         return module
 
 
-class _FromTheSeed(_runtime.ModelRuntime):
+class _FromTheSeed(_accelerator_or_model.ModelRuntime):
     """Its module begins anew from the seed of a state."""
 
     def module(self) -> Any:
@@ -57,7 +57,7 @@ class _FromTheSeed(_runtime.ModelRuntime):
         return module
 
 
-class _Unset(_runtime.ModelRuntime):
+class _Unset(_accelerator_or_model.ModelRuntime):
     """Its module does not set a stream."""
 
     def module(self) -> Any:
@@ -66,11 +66,11 @@ class _Unset(_runtime.ModelRuntime):
         return module
 
 
-class _OneMore(_runtime.ModelRuntime):
+class _OneMore(_accelerator_or_model.ModelRuntime):
     """Its module counts a byte too many."""
 
     def memory(self) -> Any:
-        return _runtime.ModelModule(self)
+        return _accelerator_or_model.ModelModule(self)
 
     def module(self) -> Any:
         module = super().module()
@@ -78,7 +78,7 @@ class _OneMore(_runtime.ModelRuntime):
         return module
 
 
-class _AnyDevice(_runtime.ModelRuntime):
+class _AnyDevice(_accelerator_or_model.ModelRuntime):
     """Its module takes any device."""
 
     def module(self) -> Any:
@@ -87,14 +87,14 @@ class _AnyDevice(_runtime.ModelRuntime):
         return module
 
 
-def _with(runtime: Callable[[Lab], _runtime.Runtime]) -> Callable[[Lab], Any]:
+def _with(runtime: Callable[[Lab], _accelerator_or_model.Runtime]) -> Callable[[Lab], Any]:
     @contextlib.contextmanager
     def around(lab: Lab) -> Iterator[None]:
-        _runtime.replace(runtime)
+        _accelerator_or_model.replace(runtime)
         try:
             yield
         finally:
-            _runtime.replace(None)
+            _accelerator_or_model.replace(None)
 
     return around
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.aot import exports, functions, modules, operators
+from conformance.properties.api.aot import exported_graphs, functions, modules, operators
 from tests.planted.api.faults import NAMED
 from tests.planted.api.faults_control_flow import bent
 
@@ -94,18 +94,18 @@ for name in (
 @contextlib.contextmanager
 def wrong_exports(lab: Lab) -> Iterator[None]:
     """Exported graphs give wrong results on the device's side."""
-    exported, exported_function = exports.exported, exports.exported_function
+    exported, exported_function = exported_graphs.exported, exported_graphs.exported_function
 
     def bent_graph(module: Any, inputs: Any, **options: Any) -> Any:
         graph, signature = exported(module, inputs, **options)
         return bent(graph), signature
 
-    exports.exported = bent_graph
-    exports.exported_function = lambda *args, **options: bent(exported_function(*args, **options))
+    exported_graphs.exported = bent_graph
+    exported_graphs.exported_function = lambda *args, **options: bent(exported_function(*args, **options))
     try:
         yield
     finally:
-        exports.exported, exports.exported_function = exported, exported_function
+        exported_graphs.exported, exported_graphs.exported_function = exported, exported_function
 
 
 for name in (

@@ -9,34 +9,34 @@ from typing import Any
 import torch
 
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.memory import _model
+from conformance.properties.api.memory import _host_memory_model
 from tests.planted.api.faults import NAMED
 
 
-class _Leaks(_model.ModelMemory):
+class _Leaks(_host_memory_model.ModelMemory):
     """Frees nothing."""
 
     def _free(self, size: int) -> None:
         return None
 
 
-class _LosesCount(_model.ModelMemory):
+class _LosesCount(_host_memory_model.ModelMemory):
     """Forgets what was freed in its table."""
 
     def stats(self) -> dict[str, Any]:
         return super().stats() | {"allocated_bytes.all.freed": 0}
 
 
-class _NeverOut(_model.ModelMemory):
+class _NeverOut(_host_memory_model.ModelMemory):
     """Raises another error if there is no memory."""
 
     def make(self, size: int) -> torch.Tensor:
-        if size >= _model.TOO_MUCH:
+        if size >= _host_memory_model.TOO_MUCH:
             raise ValueError("no")
         return super().make(size)
 
 
-class _NeverReuses(_model.ModelMemory):
+class _NeverReuses(_host_memory_model.ModelMemory):
     """Takes more from the system each time."""
 
     def make(self, size: int) -> torch.Tensor:
@@ -45,14 +45,14 @@ class _NeverReuses(_model.ModelMemory):
         return made
 
 
-def _with(memory: Callable[[Lab], _model.DeviceMemory]) -> Callable[[Lab], Any]:
+def _with(memory: Callable[[Lab], _host_memory_model.DeviceMemory]) -> Callable[[Lab], Any]:
     @contextlib.contextmanager
     def around(lab: Lab) -> Iterator[None]:
-        _model.replace(memory)
+        _host_memory_model.replace(memory)
         try:
             yield
         finally:
-            _model.replace(None)
+            _host_memory_model.replace(None)
 
     return around
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from conformance.properties.api.accelerator import module as behaviours
+from conformance.properties.api.accelerator import device_module as behaviours
 
 
 class _Counts:

@@ -12,7 +12,7 @@ import torch
 from conformance.behaviours.behaviour import BEHAVIOURS
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
-from conformance.properties.api.programs import _common, values
+from conformance.properties.api.programs import _program_checks, values
 from conformance.properties.api.programs.state import PROGRAMS
 from conformance.properties.registry import find, properties
 from conformance.samples.random_programs.generator import DTYPES
@@ -55,7 +55,7 @@ def checked(
 
         def on_device(target: Target, program: Program, turn: int = 0) -> Sequence[torch.Tensor]:
             Sound.marks = 0
-            return [x.as_subclass(fault) for x in _common.on_device(target, program, turn)]
+            return [x.as_subclass(fault) for x in _program_checks.on_device(target, program, turn)]
 
         monkeypatch.setattr(values, "on_device", on_device)
     entry, subject = find("api", name), find_subject("api", "programs")

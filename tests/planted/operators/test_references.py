@@ -7,7 +7,7 @@ import pytest
 from conformance.framework.calls import CallOutcome
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import CaseId, Result, ResultId, Verdict
-from conformance.properties.operators import _transforms as transforms
+from conformance.properties.operators import _func_transforms as transforms
 from conformance.properties.registry import find
 from conformance.subjects.torch_databases import find as find_subject
 from conformance.target import file as target_file

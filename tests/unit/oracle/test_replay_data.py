@@ -9,7 +9,7 @@ from conformance.model.verdicts import CaseId, ResultId
 from conformance.oracle.operators import Expected, compute
 from conformance.oracle.replay_data import renewals, renewed_with_oracle
 from conformance.properties.operators._common import compare_result
-from conformance.properties.operators._graphs import Replays
+from conformance.properties.operators._graph_replay import Replays
 from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import find
 from conformance.target.target import Target

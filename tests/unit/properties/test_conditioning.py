@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conformance.properties.operators import _conditioning, _gradients
+from conformance.properties.operators import _gradient_sensitivity, _gradients
 from conformance.samples.copies import to_host
 from conformance.samples.operators import samples_of
 from conformance.subjects.torch_databases import find
@@ -24,10 +24,10 @@ def test_second_derivatives_move_with_their_inputs(name: str, sample: int, least
 
     def moved(seed: int) -> _gradients.Derivative:
         given = to_host(chosen)
-        _conditioning.move(given, STEP, seed)
+        _gradient_sensitivity.move(given, STEP, seed)
         return _gradients.second(info, info.op, given)
 
-    spreads = _conditioning.spreads(base, moved, STEP)
+    spreads = _gradient_sensitivity.spreads(base, moved, STEP)
     ratios = [
         float(spread.max()) / _gradients.largest(gradient)
         for spread, gradient in zip(spreads, base.gradients, strict=True)
@@ -39,7 +39,7 @@ def test_second_derivatives_move_with_their_inputs(name: str, sample: int, least
 def test_the_sample_itself_does_not_move() -> None:
     chosen = samples_of(find("operator", "sin"), torch.float64, requires_grad=True)[0]
     given = to_host(chosen)
-    _conditioning.move(given, STEP, 5)
+    _gradient_sensitivity.move(given, STEP, 5)
     assert not torch.equal(given.input, chosen.input)
 
 
@@ -50,6 +50,6 @@ def test_a_gradient_that_jumps_is_held_as_before() -> None:
     jumped = _gradients.Derivative(
         [], [], [], [torch.tensor([1.0, 1.5]), torch.tensor([2.0 + 2.0**-40], dtype=torch.float64)]
     )
-    spreads = _conditioning.spreads(base, lambda seed: jumped, STEP)
-    first, second = _conditioning.without_jumps(spreads, base)
+    spreads = _gradient_sensitivity.spreads(base, lambda seed: jumped, STEP)
+    first, second = _gradient_sensitivity.without_jumps(spreads, base)
     assert first is None and second is not None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conformance.properties.operators._enlarged import Way, ways
+from conformance.properties.operators._enlarged import Enlargement, ways
 from conformance.samples.operators import Sample, samples_of
 from conformance.subjects.torch_databases import find
 
 
-def first_way(operator: str, sample: Sample) -> Way:
+def first_way(operator: str, sample: Sample) -> Enlargement:
     return next(iter(ways(find("operator", operator), sample)))
 
 

@@ -12,7 +12,7 @@ from conformance.framework.calls import CallOutcome
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import ResultId
 from conformance.oracle.operators import compute
-from conformance.properties.operators import _torch_faults
+from conformance.properties.operators import _known_torch_bugs
 from conformance.properties.operators._common import compare_result, failed_call
 from conformance.samples.operators import Sample, dtype_of, reference_samples_of, samples_of
 from conformance.subjects.torch_databases import find
@@ -87,7 +87,7 @@ def test_statistics_may_have_the_accumulation_dtype(name: str) -> None:
 @pytest.mark.parametrize("own", [True, False])
 def test_a_fault_of_a_kernel_of_torch_is_a_note(monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
     monkeypatch.setattr(
-        _torch_faults,
+        _known_torch_bugs,
         "composite_key",
         lambda name, key: None if own else torch._C.DispatchKey.CompositeExplicitAutograd,
     )

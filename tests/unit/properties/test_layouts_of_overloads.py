@@ -28,6 +28,6 @@ def test_what_a_call_writes_is_not_expanded(monkeypatch: pytest.MonkeyPatch) -> 
     for index in range(calls.available):
         found = answer(subject, "float32", calls[index])
         if found is not None:
-            layouts._with_one_row_expanded(target, recorder, found, layouts.Tried())
+            layouts._with_one_row_expanded(target, recorder, found, layouts.LayoutCoverage())
     assert any(written for written, _ in asked)
     assert all(place not in written for written, place in asked)

@@ -12,8 +12,8 @@ import torch
 from conformance import torch_testing_internals
 from conformance.device.compilation import compiled
 from conformance.framework.calls import attempt
-from conformance.properties import modes
-from conformance.properties.operators import _compiled, _gradients
+from conformance.properties import mode_exclusions
+from conformance.properties.operators import _compile_checks, _gradients
 from conformance.samples.copies import to_host
 from conformance.samples.dispatched_kernels import kernels_of
 from conformance.samples.operators import dtype_of, samples_of
@@ -32,23 +32,23 @@ def _compiles(function: Callable[..., Any], name: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", sorted(modes.reasons("compile", "no_graph")))
+@pytest.mark.parametrize("name", sorted(mode_exclusions.reasons("compile", "no_graph")))
 def test_no_graph(name: str) -> None:
-    assert not _compiles(_compiled.plain(find("operator", name)), name)
+    assert not _compiles(_compile_checks.plain(find("operator", name)), name)
 
 
-@pytest.mark.parametrize("name", sorted(modes.reasons("compile", "no_inplace_graph")))
+@pytest.mark.parametrize("name", sorted(mode_exclusions.reasons("compile", "no_inplace_graph")))
 def test_no_inplace_graph(name: str) -> None:
-    assert _compiles(_compiled.plain(find("operator", name)), name)
+    assert _compiles(_compile_checks.plain(find("operator", name)), name)
     assert not _compiles(find("operator", name).info.inplace_variant, name)
 
 
-@pytest.mark.parametrize("key", sorted(modes.reasons("compile", "no_backward_graph")))
+@pytest.mark.parametrize("key", sorted(mode_exclusions.reasons("compile", "no_backward_graph")))
 def test_no_backward_graph(key: str) -> None:
     name, _, dtype = key.partition("@")
     subject = find("operator", name)
     for sample in samples_of(subject, dtype_of(dtype), requires_grad=True).chosen(4):
-        call, log = compiled(None, _compiled.plain(subject))
+        call, log = compiled(None, _compile_checks.plain(subject))
         with torch_testing_internals.torch_seeded(0), torch_testing_internals.quiet():
             take = functools.partial(_gradients.differentiate, subject.info, call, to_host(sample))
             outcome = attempt(take)
@@ -67,8 +67,8 @@ def test_host() -> None:
         asked = [bool(one.host) for one in found if one is not None]
         if any(asked):
             (always if all(asked) else sometimes).add(subject.name)
-    assert always == set(modes.reasons("graph", "host"))
-    assert sometimes == set(modes.reasons("graph", "host_sometimes"))
+    assert always == set(mode_exclusions.reasons("graph", "host"))
+    assert sometimes == set(mode_exclusions.reasons("graph", "host_sometimes"))
 
 
 def test_every_entry_has_a_reason_and_tables_are_known_by_name() -> None:
@@ -81,8 +81,8 @@ def test_every_entry_has_a_reason_and_tables_are_known_by_name() -> None:
         ("graph", "host_sometimes"),
     ):
         known = {subject.name for subject in subjects("operator")}
-        for key, reason in modes.reasons(mode, table).items():
+        for key, reason in mode_exclusions.reasons(mode, table).items():
             assert key.partition("@")[0] in known
             assert reason.strip()
     with pytest.raises(LookupError, match="no table 'x' of mode 'compile'"):
-        modes.reasons("compile", "x")
+        mode_exclusions.reasons("compile", "x")

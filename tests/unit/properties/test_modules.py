@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from conformance.properties.modules._common import each_tensor
+from conformance.properties.modules._module_checks import each_tensor
 from conformance.properties.modules.non_contiguous import strided
 
 

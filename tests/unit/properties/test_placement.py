@@ -9,11 +9,11 @@ import torch
 
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Placement, ResultId
-from conformance.properties.operators import _dispatch, placement
+from conformance.properties.operators import _kernel_origin, placement
 from conformance.subjects.torch_databases import find
 from conformance.target.file import load
 
-_TABLE = _dispatch._has
+_TABLE = _kernel_origin._has
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Function that takes kernels out of the CPU's dispatch table, as placement sees it."""
 
     def forget() -> None:
-        _dispatch.composite_key.cache_clear()
-        _dispatch.placed.cache_clear()
+        _kernel_origin.composite_key.cache_clear()
+        _kernel_origin.placed.cache_clear()
 
     def hide(*names: str) -> None:
         gone = {f"aten::{name}" for name in names}
         monkeypatch.setattr(
-            _dispatch,
+            _kernel_origin,
             "_has",
             lambda name, key: not (key == "CPU" and (not names or name in gone)) and _TABLE(name, key),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from conformance.properties.device._common import uncollected
+from conformance.properties.device._device_checks import uncollected
 
 
 class _Kept:

@@ -6,7 +6,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.accelerator import _runtime
+from conformance.properties.api.accelerator import _accelerator_or_model
 
 
 @behaviour("accelerator", level="bringup", sees=())
@@ -14,7 +14,7 @@ def the_accelerator(lab: Lab) -> None:
     """The process has one accelerator of the device's type, with a current index below the number
     of devices.
     """
-    runtime = _runtime.of(lab)
+    runtime = _accelerator_or_model.of(lab)
     lab.holds("it is available", runtime.available())
     lab.holds("it is the device's type", runtime.current().type == lab.device.type)
     lab.holds("there is a device", runtime.count() >= 1)
@@ -46,7 +46,7 @@ def guards_of_the_device(lab: Lab) -> None:
     """A guard sets the current device and puts it back, nested, for None and after errors; a bad index is
     refused.
     """
-    runtime = _runtime.of(lab)
+    runtime = _accelerator_or_model.of(lab)
     # A runtime may count more devices than one process can have, so the test uses the current one.
     before = last = runtime.index()
     with runtime.guard(last):
@@ -91,7 +91,7 @@ def streams_as_contexts(lab: Lab) -> None:
     """A stream is the current one within its context, nested and entered again; work in it is seen after
     waiting.
     """
-    runtime = _runtime.of(lab)
+    runtime = _accelerator_or_model.of(lab)
     first, second = runtime.stream(), runtime.stream()
     outer = runtime.current_stream()
     lab.holds("streams are of the device", first.device.type == lab.device.type)
@@ -133,7 +133,7 @@ def streams_as_contexts(lab: Lab) -> None:
 @behaviour("accelerator", capabilities=("pinned_memory", "non_blocking"), sees=("value",))
 def pinned_copies(lab: Lab) -> None:
     """A non-blocking copy to the host is in pinned memory, and holds its values after waiting."""
-    runtime = _runtime.of(lab)
+    runtime = _accelerator_or_model.of(lab)
     x = lab.integers(1000)
     host = x.to("cpu", non_blocking=True)
     runtime.synchronize()

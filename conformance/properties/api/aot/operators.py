@@ -10,7 +10,7 @@ import torch
 from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab, own_work
-from conformance.properties.api._entries import Call, calls, forms, near
+from conformance.properties.api._opinfo_calls import OpInfoCall, calls, forms, near
 
 SEED = 11
 
@@ -21,7 +21,7 @@ def traced(function: Callable[..., Any], *inputs: Any, sizes: str) -> Callable[.
     return graph
 
 
-def _of_tensors(call: Call, in_place: bool) -> Callable[..., Any]:
+def _of_tensors(call: OpInfoCall, in_place: bool) -> Callable[..., Any]:
     """Return the call as a function of its tensors."""
     target = call.in_place if in_place else call.function
     assert target is not None
@@ -34,13 +34,13 @@ def _of_tensors(call: Call, in_place: bool) -> Callable[..., Any]:
     return function
 
 
-def _seeded(function: Callable[..., Any], call: Call) -> Any:
+def _seeded(function: Callable[..., Any], call: OpInfoCall) -> Any:
     """Call a function of the call's tensors with the generators set."""
     torch.manual_seed(SEED)
     return function(*call.copied().tensors())
 
 
-def _runs(lab: Lab, function: Callable[..., Any], call: Call) -> bool:
+def _runs(lab: Lab, function: Callable[..., Any], call: OpInfoCall) -> bool:
     try:
         # Held, so that a lazy device cannot take it for a value that is not needed.
         kept = _seeded(function, call)
@@ -52,7 +52,7 @@ def _runs(lab: Lab, function: Callable[..., Any], call: Call) -> bool:
     return True
 
 
-def _agrees(lab: Lab, call: Call, sizes: str, in_place: bool, trace: Callable[..., Any]) -> bool | None:
+def _agrees(lab: Lab, call: OpInfoCall, sizes: str, in_place: bool, trace: Callable[..., Any]) -> bool | None:
     """Trace a call, and compare what its graph and what the function itself give for other numbers; return
     None if it cannot be traced.
     """
@@ -74,7 +74,7 @@ def _agrees(lab: Lab, call: Call, sizes: str, in_place: bool, trace: Callable[..
     return forms(result) == forms(due) and near(result, due)
 
 
-def _keeps_to_it(lab: Lab, call: Call, sizes: str, in_place: bool) -> bool:
+def _keeps_to_it(lab: Lab, call: OpInfoCall, sizes: str, in_place: bool) -> bool:
     """Return whether the graph is right, or the CPU's is wrong too: a device is held to no more than the CPU.
 
     The CPU itself may refuse to trace a call, but a graph of its own that gives something else is reported.
@@ -85,7 +85,7 @@ def _keeps_to_it(lab: Lab, call: Call, sizes: str, in_place: bool) -> bool:
     return agrees or _agrees_on_the_host(lab, call, sizes, in_place) is not True
 
 
-def _agrees_on_the_host(lab: Lab, call: Call, sizes: str, in_place: bool) -> bool | None:
+def _agrees_on_the_host(lab: Lab, call: OpInfoCall, sizes: str, in_place: bool) -> bool | None:
     host = call.with_tensors([t.detach().cpu().requires_grad_(t.requires_grad) for t in call.tensors()])
     side = Lab(lab.target, str(lab.dtype).removeprefix("torch."), SEED, on_target=False)
     with own_work():

@@ -10,7 +10,7 @@ import torch
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.aot import functions
-from conformance.properties.api.aot._pairs import Noted, Pair, parts
+from conformance.properties.api.aot._wrapper_subclasses import Noted, Pair, parts
 from conformance.properties.api.aot.functions import alike
 
 Starts = Callable[[], Sequence[torch.Tensor]]

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._nn import agree_roughly
+from conformance.properties.api._exact_modules import agree_roughly
 
 attend = F.scaled_dot_product_attention
 

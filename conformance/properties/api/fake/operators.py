@@ -16,7 +16,7 @@ from conformance.behaviours import lab as bench
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.framework.trees import tensors
-from conformance.properties.api._entries import Call, calls, forms
+from conformance.properties.api._opinfo_calls import OpInfoCall, calls, forms
 
 
 class _Shapes(TorchDispatchMode):
@@ -38,7 +38,7 @@ class _Shapes(TorchDispatchMode):
         return found
 
 
-def predicted(call: Call, mode: Any, run: Callable[[Call], Any]) -> Any:
+def predicted(call: OpInfoCall, mode: Any, run: Callable[[OpInfoCall], Any]) -> Any:
     """Run a call of fake tensors like its own in their mode; tests put a wrong one in its place."""
 
     def fake(leaf: Any) -> Any:
@@ -49,16 +49,16 @@ def predicted(call: Call, mode: Any, run: Callable[[Call], Any]) -> Any:
         return run(copy)
 
 
-def _plain(call: Call) -> Any:
+def _plain(call: OpInfoCall) -> Any:
     return call.function(*call.arguments, **call.options)
 
 
-def _in_place(call: Call) -> Any:
+def _in_place(call: OpInfoCall) -> Any:
     assert call.in_place is not None
     return call.in_place(call.arguments[0].clone(), *call.arguments[1:], **call.options)
 
 
-def _agrees(lab: Lab, call: Call, make: Callable[[], Any], run: Callable[[Call], Any]) -> bool:
+def _agrees(lab: Lab, call: OpInfoCall, make: Callable[[], Any], run: Callable[[OpInfoCall], Any]) -> bool:
     """Return whether fake tensors predict the forms of what a call gives, or cannot know them.
 
     The CPU is asked about the calls on which the target disagrees. It may itself have no prediction; a wrong
@@ -84,7 +84,9 @@ def _unknown(error: Exception) -> bool:
     return refused or "data-dependent" in text or "data dependent" in text or "data is not allocated" in text
 
 
-def _predicted_on_the_host(call: Call, make: Callable[[], Any], run: Callable[[Call], Any]) -> bool:
+def _predicted_on_the_host(
+    call: OpInfoCall, make: Callable[[], Any], run: Callable[[OpInfoCall], Any]
+) -> bool:
     """Return whether fake tensors predict the same call on the host; a device is held to no more."""
     host = call.with_tensors([t.detach().cpu().requires_grad_(t.requires_grad) for t in call.tensors()]).at(
         "cpu"
@@ -101,7 +103,7 @@ def _over(
     part: int,
     parts: int,
     name: str,
-    run: Callable[[Call], Any],
+    run: Callable[[OpInfoCall], Any],
     *,
     make: Callable[[], Any],
 ) -> None:
@@ -113,7 +115,7 @@ def _over(
         lab.holds(f"{call.name} {name} has the form that is predicted", agrees)
 
 
-def _strided(lab: Lab, part: int, parts: int) -> Iterator[Call]:
+def _strided(lab: Lab, part: int, parts: int) -> Iterator[OpInfoCall]:
     for call in calls(lab, part, parts):
         if call.tensors() and all(tensor.layout is torch.strided for tensor in call.tensors()):
             yield call

@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import Array, from_array, refuses_two_devices, values
+from conformance.properties.api._numpy_values import Array, from_array, refuses_two_devices, values
 from conformance.properties.api.fft.transforms import room
 
 _DTYPES = ("float64", "complex128", "float32")

@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import Array, from_array, values
+from conformance.properties.api._numpy_values import Array, from_array, values
 
 _REAL = ("float32", "float64")
 _ALL = (*_REAL, "complex64", "complex128")

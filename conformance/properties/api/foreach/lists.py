@@ -10,7 +10,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import values
+from conformance.properties.api._numpy_values import values
 
 _DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "complex64", "bool")
 

@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import values
+from conformance.properties.api._numpy_values import values
 from conformance.properties.api.foreach.lists import BINARY, POINTWISE, agree, foreach, lists, plain_form
 
 

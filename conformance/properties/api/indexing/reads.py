@@ -10,7 +10,7 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import values
+from conformance.properties.api._numpy_values import values
 
 _S = slice
 

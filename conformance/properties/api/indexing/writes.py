@@ -9,7 +9,7 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import refuses_two_devices, values
+from conformance.properties.api._numpy_values import refuses_two_devices, values
 from conformance.properties.api.indexing.reads import ADVANCED, BASIC, arrays_for, tensors_for
 
 

@@ -6,7 +6,7 @@ import numpy
 import torch
 
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import Array, from_array, values
+from conformance.properties.api._numpy_values import Array, from_array, values
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 

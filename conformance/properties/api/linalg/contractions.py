@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import COMPLEX, WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import from_array, values
+from conformance.properties.api._numpy_values import from_array, values
 
 _DTYPES = ("float32", "float64", "complex64", "complex128")
 

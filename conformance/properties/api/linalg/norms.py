@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import COMPLEX, FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import Array, from_array, values
+from conformance.properties.api._numpy_values import Array, from_array, values
 from conformance.properties.api.linalg._matrices import DTYPES, dominant, steps
 
 _VECTOR_ORDERS = (0, 1, -1, 2, -2, 3, -3, 0.5, 4.5, math.inf, -math.inf)

@@ -12,7 +12,7 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, COMPLEX, FLOATS, NUMBERS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import refuses_two_devices, values
+from conformance.properties.api._numpy_values import refuses_two_devices, values
 
 _PRODUCTS = (*FLOATS, *COMPLEX)
 

@@ -10,7 +10,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import from_array, values
+from conformance.properties.api._numpy_values import from_array, values
 from conformance.properties.api.linalg._matrices import DTYPES, dominant, positive, steps
 
 

@@ -9,7 +9,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.memory import _model
+from conformance.properties.api.memory import _host_memory_model
 
 MEBIBYTE = 1 << 20
 
@@ -19,7 +19,7 @@ def statistics_add_up(lab: Lab) -> None:
     """Allocated bytes grow by what is made and fall by what is freed, reserved bytes are not fewer, and peaks
     are kept.
     """
-    memory = _model.of(lab)
+    memory = _host_memory_model.of(lab)
     memory.collect()
     before = memory.allocated()
     memory.reset_peak()
@@ -45,17 +45,19 @@ def tables_of_statistics(lab: Lab) -> None:
     """memory_stats reports the current, peak and cumulative bytes; they agree with each other and with the
     getters.
     """
-    memory = _model.of(lab)
+    memory = _host_memory_model.of(lab)
     memory.collect()
     kept = memory.make(MEBIBYTE)
     stats = memory.stats()
     names = [
-        f"{word}.all.{kind}" for word in _model.WORDS for kind in ("current", "peak", "allocated", "freed")
+        f"{word}.all.{kind}"
+        for word in _host_memory_model.WORDS
+        for kind in ("current", "peak", "allocated", "freed")
     ]
     lab.holds("every number has its name", all(name in stats for name in names))
     lab.holds("allocated is what the getter says", stats["allocated_bytes.all.current"] == memory.allocated())
     lab.holds("reserved is what the getter says", stats["reserved_bytes.all.current"] == memory.reserved())
-    for word in _model.WORDS:
+    for word in _host_memory_model.WORDS:
         lab.holds(
             f"the peak of {word} is not below", stats[f"{word}.all.peak"] >= stats[f"{word}.all.current"]
         )
@@ -84,7 +86,7 @@ def nothing_is_lost(lab: Lab) -> None:
     """A thousand training steps with views, copies and errors leave as much memory allocated as ten of them
     do.
     """
-    memory = _model.of(lab)
+    memory = _host_memory_model.of(lab)
     weight: Any = torch.zeros(16, 16, device=lab.device, requires_grad=True)
     x = lab.integers(16, 16)
 
@@ -115,12 +117,14 @@ def running_out_of_memory(lab: Lab) -> None:
     """A request that cannot be met raises torch.OutOfMemoryError and takes nothing, after which
     work goes on.
     """
-    memory = _model.of(lab)
+    memory = _host_memory_model.of(lab)
     kept = lab.integers(1000)
     memory.collect()
     before = memory.allocated()
     for turn in range(2):
-        lab.raises(f"too much, {turn}", lambda: memory.make(_model.TOO_MUCH), torch.OutOfMemoryError)
+        lab.raises(
+            f"too much, {turn}", lambda: memory.make(_host_memory_model.TOO_MUCH), torch.OutOfMemoryError
+        )
         lab.holds(f"nothing was taken, {turn}", memory.allocated() == before)
         lab.same(f"work goes on, {turn}", kept + turn)
         lab.holds(f"memory is available, {turn}", memory.make(MEBIBYTE).numel() == MEBIBYTE)
@@ -133,7 +137,7 @@ def memory_is_reused(lab: Lab) -> None:
     """Making and freeing the same sizes in turn does not let reserved memory grow, and leaves live tensors
     intact.
     """
-    memory = _model.of(lab)
+    memory = _host_memory_model.of(lab)
     sizes = (1000, MEBIBYTE, 77, 3 * MEBIBYTE, 500_000)
     kept = lab.integers(5000)
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._nn import whole
+from conformance.properties.api._exact_modules import whole
 
 
 def _layers(lab: Lab, count: int) -> list[nn.Linear]:

@@ -7,7 +7,7 @@ from torch import nn
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._nn import gradients, whole
+from conformance.properties.api._exact_modules import gradients, whole
 
 
 @behaviour("nn", level="core", sees=("value", "error"))

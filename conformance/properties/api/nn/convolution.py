@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._nn import gradients, near, whole
+from conformance.properties.api._exact_modules import gradients, near, whole
 
 FUNCTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 MODULES = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}

@@ -273,7 +273,7 @@ def adaptive_log_softmax(lab: Lab) -> None:
     """The adaptive softmax gives log probabilities that add up to one, and refuses bad cutoffs
     and targets.
     """
-    from conformance.properties.api._nn import whole
+    from conformance.properties.api._exact_modules import whole
 
     module = whole(lab, nn.AdaptiveLogSoftmaxWithLoss(4, 8, [2, 5], div_value=2.0), low=-1, high=2)
     x = lab.floats(5, 4)

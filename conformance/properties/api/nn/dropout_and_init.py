@@ -12,7 +12,7 @@ from torch.nn import init
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab, own_work
-from conformance.properties.api._nn import ROUNDINGS
+from conformance.properties.api._exact_modules import ROUNDINGS
 
 FEATURES = {2: F.dropout1d, 3: F.dropout1d, 4: F.dropout2d, 5: F.dropout3d}
 #: A statistic may be off by so many of its standard deviations; once in 10**9 draws a fair generator

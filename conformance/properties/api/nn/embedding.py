@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._nn import whole
+from conformance.properties.api._exact_modules import whole
 
 MODES = ("sum", "mean", "max")
 

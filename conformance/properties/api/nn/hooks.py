@@ -12,7 +12,7 @@ from torch.nn.modules import module as registry
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._nn import whole
+from conformance.properties.api._exact_modules import whole
 
 
 def _net(lab: Lab) -> nn.Sequential:

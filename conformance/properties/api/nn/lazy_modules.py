@@ -12,7 +12,7 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._nn import whole
+from conformance.properties.api._exact_modules import whole
 
 #: Lazy class, its arguments, the class that it becomes with its arguments, and the input's shape.
 CASES: tuple[tuple[Any, tuple[Any, ...], Any, tuple[Any, ...], tuple[int, ...]], ...] = (

@@ -13,7 +13,7 @@ from torch.nn.utils import prune
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._nn import whole
+from conformance.properties.api._exact_modules import whole
 
 
 @behaviour("nn", sees=("value",))

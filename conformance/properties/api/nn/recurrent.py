@@ -11,7 +11,7 @@ from torch.nn.utils import rnn
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._nn import gradients, whole
+from conformance.properties.api._exact_modules import gradients, whole
 
 MODULES = (nn.RNN, nn.LSTM, nn.GRU)
 

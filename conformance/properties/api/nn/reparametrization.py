@@ -12,7 +12,7 @@ from torch.nn.utils import parametrizations, parametrize, prune
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._nn import gradients, whole
+from conformance.properties.api._exact_modules import gradients, whole
 
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error"))

@@ -13,7 +13,7 @@ from torch import nn
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.process_control.garbage_collector import collector_off
-from conformance.properties.api._nn import state, whole
+from conformance.properties.api._exact_modules import state, whole
 
 
 def _net(lab: Lab) -> nn.Module:

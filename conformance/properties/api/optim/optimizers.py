@@ -13,7 +13,7 @@ from torch.optim.swa_utils import SWALR, AveragedModel, get_ema_multi_avg_fn, up
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._nn import state, whole
+from conformance.properties.api._exact_modules import state, whole
 
 #: Optimizers that take dense gradients and need no closure, with options under which they move nothing
 #: by themselves.

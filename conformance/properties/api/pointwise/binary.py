@@ -10,7 +10,7 @@ import torch
 
 from conformance.behaviours.behaviour import FLOATS, INTEGERS, WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import refuses_two_devices, values
+from conformance.properties.api._numpy_values import refuses_two_devices, values
 
 _INF, _NAN = math.inf, math.nan
 

@@ -9,7 +9,7 @@ import torch
 
 from conformance.behaviours.behaviour import FLOATS, INTEGERS, WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import values
+from conformance.properties.api._numpy_values import values
 
 _INF, _NAN = math.inf, math.nan
 

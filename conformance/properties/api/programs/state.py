@@ -11,7 +11,7 @@ from conformance.framework.calls import attempt_on, report_error
 from conformance.framework.compare import compare_exact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.api.programs._common import in_dtypes
+from conformance.properties.api.programs._program_checks import in_dtypes
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 

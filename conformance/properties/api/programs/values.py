@@ -9,7 +9,7 @@ import torch
 from conformance.framework.calls import attempt_on, report_error
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.api.programs._common import about, chosen, compare, in_dtypes, on_device
+from conformance.properties.api.programs._program_checks import about, chosen, compare, in_dtypes, on_device
 from conformance.samples.random_programs.program import Program
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target

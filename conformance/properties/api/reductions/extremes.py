@@ -11,7 +11,7 @@ import torch
 from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import FLOATS, INTEGERS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import from_array, refuses_two_devices, values
+from conformance.properties.api._numpy_values import from_array, refuses_two_devices, values
 
 _DIMS: tuple[Any, ...] = (0, 1, -1, (0, 2), (0, 1, 2))
 

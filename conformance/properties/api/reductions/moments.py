@@ -11,7 +11,7 @@ import torch
 from conformance.behaviours.behaviour import FLOATS, WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
 from conformance.model.verdicts import Kind
-from conformance.properties.api._host import values
+from conformance.properties.api._numpy_values import values
 
 _MOMENTS = ("float32", "float64", "complex64", "complex128")
 

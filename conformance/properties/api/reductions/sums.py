@@ -11,7 +11,7 @@ import torch
 
 from conformance.behaviours.behaviour import COMPLEX, FLOATS, INTEGERS, WIDE_FLOATS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import Array, refuses_two_devices, values
+from conformance.properties.api._numpy_values import Array, refuses_two_devices, values
 
 _DIMS: tuple[Any, ...] = (None, 0, 1, -1, (0, 2), (1, -1), (0, 1, 2))
 

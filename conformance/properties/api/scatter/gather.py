@@ -10,7 +10,7 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, COMPLEX, FLOATS, INTEGERS, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import Array, from_array, values
+from conformance.properties.api._numpy_values import Array, from_array, values
 
 _SHAPE = (4, 5, 3)
 

@@ -10,7 +10,7 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, COMPLEX, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import from_array, refuses_two_devices, values
+from conformance.properties.api._numpy_values import from_array, refuses_two_devices, values
 
 
 @behaviour("shape", dtypes=ALL, level="core", sees=("value", "error"))

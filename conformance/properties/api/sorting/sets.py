@@ -9,7 +9,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._host import refuses_two_devices, values
+from conformance.properties.api._numpy_values import refuses_two_devices, values
 
 _NUMBERS = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8")
 

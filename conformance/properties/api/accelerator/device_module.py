@@ -1,0 +1,192 @@
+"""The functions of the device's module: seeds and states, the current stream, memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.accelerator import _accelerator_or_model
+
+#: A seed whose lower half is that of another.
+_SEED = 2**40 + 3
+_SAME_LOWER_HALF = 3
+#: What torch.accelerator's table of statistics calls the sum of all bytes that were ever allocated.
+_SUM = "allocated_bytes.all.allocated"
+_TRIES = 50
+
+
+def _draw(lab: Lab) -> torch.Tensor:
+    return torch.rand(32, device=lab.device)
+
+
+@behaviour("accelerator", level="training", capabilities=("generator",), sees=())
+def seeds_by_the_module(lab: Lab) -> None:
+    """The module takes seeds of 64 bits, for all devices too, and says which was set; seed() sets another
+    each time.
+    """
+    module = _accelerator_or_model.of(lab).module()
+    before = module.get_rng_state()
+    for name in ("manual_seed", "manual_seed_all"):
+        seed = getattr(module, name, module.manual_seed)
+        seed(_SEED)
+        lab.holds(f"{name} sets the initial seed", module.initial_seed() == _SEED)
+        first = _draw(lab)
+        seed(_SEED)
+        lab.holds(f"{name} repeats", torch.equal(first, _draw(lab)))
+        seed(_SAME_LOWER_HALF)
+        lab.holds(f"{name} sets another initial seed", module.initial_seed() == _SAME_LOWER_HALF)
+        seed(_SAME_LOWER_HALF + 1)
+        lab.holds(f"{name} with another seed draws others", not torch.equal(first, _draw(lab)))
+    for name in ("seed", "seed_all"):
+        seed = getattr(module, name, module.seed)
+        seeds = set()
+        for _ in range(2):
+            seed()
+            seeds.add(module.initial_seed())
+        lab.holds(f"{name} sets a seed of its own choice", len(seeds - {_SAME_LOWER_HALF + 1}) == 2)
+    module.set_rng_state(before)
+
+
+@behaviour("accelerator", level="training", capabilities=("generator",), sees=())
+def states_by_the_module(lab: Lab) -> None:
+    """A state of the module's generator, or of those of all devices, holds what was drawn; what is no state
+    is refused.
+    """
+    module = _accelerator_or_model.of(lab).module()
+    before = module.get_rng_state()
+    module.manual_seed(5)
+    _draw(lab)
+    state = module.get_rng_state()
+    first = _draw(lab)
+    lab.holds("drawing changes the state", not torch.equal(state, module.get_rng_state()))
+    module.set_rng_state(state)
+    lab.holds("it goes on from a state", torch.equal(first, _draw(lab)))
+    all_of = getattr(module, "get_rng_state_all", lambda: [module.get_rng_state()])
+    restore = getattr(module, "set_rng_state_all", lambda states: module.set_rng_state(states[0]))
+    states = all_of()
+    first = _draw(lab)
+    lab.holds("drawing changes one of all states", not _equal(states, all_of()))
+    restore(states)
+    lab.holds("it goes on from the states of all devices", torch.equal(first, _draw(lab)))
+    lab.raises("a state of floats", lambda: module.set_rng_state(torch.zeros(3)), TypeError, RuntimeError)
+    module.set_rng_state(before)
+    lab.holds("the state is the one from before", torch.equal(before, module.get_rng_state()))
+
+
+def _equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
+    return len(one) == len(other) and all(map(torch.equal, one, other))
+
+
+@behaviour("accelerator", level="core", capabilities=("streams",), sees=())
+def streams_of_the_module(lab: Lab) -> None:
+    """The module's context of a stream and set_stream change the current stream, which the module knows, and
+    the context puts it back.
+    """
+    runtime = _accelerator_or_model.of(lab)
+    module = runtime.module()
+    outer, stream = runtime.current_stream(), runtime.stream()
+    lab.holds("the module knows the current one", module.current_stream() == outer)
+    with module.stream(stream):
+        lab.holds("inside it is the stream's", runtime.current_stream() == stream)
+        lab.holds("the module knows it inside", module.current_stream() == stream)
+    lab.holds("it is put back", runtime.current_stream() == outer)
+    module.set_stream(stream)
+    lab.holds("set without a context", runtime.current_stream() == stream)
+    module.set_stream(outer)
+    lab.holds("set back", runtime.current_stream() == outer)
+
+
+@behaviour("accelerator", level="core", sees=())
+def devices_of_the_module(lab: Lab) -> None:
+    """The module refuses a device that does not exist, which changes nothing, counts as initialised once it
+    is in use, supports bfloat16 if the target declares it, and captures nothing outside of a capture.
+    """
+    runtime = _accelerator_or_model.of(lab)
+    module = runtime.module()
+    lab.same("work is done", lab.integers(3) + 1)
+    lab.holds("it is initialised", getattr(module, "is_initialized", lambda: True)())
+    if "bfloat16" in lab.target.dtypes:
+        lab.holds("bfloat16 is supported", getattr(module, "is_bf16_supported", lambda: True)())
+    captures = getattr(module, "is_current_stream_capturing", lambda: False)()
+    lab.holds("no stream captures", not captures)
+    before = runtime.index()
+    for name in ("set_device", "get_device_name", "get_device_properties"):
+        call = getattr(module, name, module.set_device)
+        lab.raises(
+            f"{name} of a device that does not exist",
+            lambda call=call: call(runtime.count() + 7),  # type: ignore[misc]
+            RuntimeError,
+            ValueError,
+            AssertionError,
+        )
+    lab.holds("the current device is the same", runtime.index() == before)
+
+
+def _agrees_about_free_memory(module: Any, counts: Any) -> bool:
+    """Return whether the module gives a number between two of torch.accelerator's, in one of several tries:
+    others may take and give memory back at any time.
+    """
+    ask = getattr(module, "mem_get_info", counts.get_memory_info)
+    for _ in range(_TRIES):
+        before, free, after = counts.get_memory_info()[0], ask()[0], counts.get_memory_info()[0]
+        if min(before, after) <= free <= max(before, after):
+            return True
+    return False
+
+
+def _resets_sums(module: Any, counts: Any) -> bool:
+    """Return whether the module sets the sum of allocated bytes back, or has no function or table for it."""
+    reset = getattr(module, "reset_accumulated_memory_stats", None)
+    before = dict(counts.memory_stats()).get(_SUM)
+    if reset is None or before is None:
+        return True
+    reset()
+    return bool(dict(counts.memory_stats())[_SUM] < before)
+
+
+@behaviour("accelerator", level="core", capabilities=("memory_statistics",), sees=())
+def memory_by_the_module(lab: Lab) -> None:
+    """The module says of memory what torch.accelerator says, before and after it resets peaks and sums and
+    empties the cache.
+    """
+    runtime = _accelerator_or_model.of(lab)
+    counts, module = runtime.memory(), runtime.module()
+    names = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
+
+    def agree(when: str) -> None:
+        runtime.synchronize()
+        for name in names:
+            of_module, generic = getattr(module, name, None), getattr(counts, name)
+            lab.holds(f"{name} {when}", of_module is None or of_module() == generic())
+        lab.holds(f"free memory {when}", _agrees_about_free_memory(module, counts))
+
+    agree("at first")
+    tensor = lab.integers(1 << 16)
+    size = tensor.numel() * tensor.element_size()
+    agree("with a tensor")
+    lab.holds("a tensor is counted", counts.memory_allocated() >= size)
+    lab.holds("reserved peaks are no less", counts.max_memory_reserved() >= counts.memory_reserved() >= size)
+    del tensor
+    agree("without it")
+    lab.holds("the peak stays", counts.max_memory_allocated() >= size)
+    getattr(module, "reset_peak_memory_stats", counts.reset_peak_memory_stats)()
+    lab.holds("a peak that was reset", counts.max_memory_allocated() == counts.memory_allocated())
+    lab.holds("sums that were reset", _resets_sums(module, counts))
+    getattr(module, "empty_cache", counts.empty_cache)()
+    agree("with an empty cache")
+    getattr(module, "reset_peak_memory_stats", counts.reset_peak_memory_stats)()
+    agree("with the peaks of an empty cache")
+    if hasattr(module, "memory_stats"):
+        table = dict(module.memory_stats())
+        kept = lab.integers(1 << 16)
+        runtime.synchronize()
+        lab.holds("its table follows allocations", dict(module.memory_stats()) != table)
+        lab.same("a tensor outlives the counts", kept.shape)
+        del kept
+    lab.holds("some memory is free", counts.get_memory_info()[0] > 0)
+    free, total = getattr(module, "mem_get_info", counts.get_memory_info)()
+    lab.holds("no more is free than there is", 0 <= free <= total and total >= counts.memory_reserved())
+    lab.holds("free memory is what torch.accelerator says", total == counts.get_memory_info()[1])

@@ -1,0 +1,174 @@
+"""Refusals of losses, activations and containers, and what these accept at the edge of their domain."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.autograd import forward_ad, gradcheck
+
+from conformance.behaviours.behaviour import behaviour
+from conformance.behaviours.lab import Lab
+from conformance.properties.api._numpy_values import values
+
+#: torch's functions without their stubs, which know no ``out=`` of some.
+inner: Any = torch._C._nn
+inner_threshold: Any = F.threshold
+
+
+@behaviour("nn", capabilities=("autograd",), sees=("value", "shape"))
+def losses_of_broadcast_targets(lab: Lab) -> None:
+    """Pointwise losses broadcast input and target with a warning, give the shape of both, also if the target
+    needs a gradient, and reduce to the sum or mean of that.
+    """
+    functions: dict[str, Any] = {
+        "mse": F.mse_loss,
+        "l1": F.l1_loss,
+        "smooth l1": F.smooth_l1_loss,
+        "huber": F.huber_loss,
+    }
+    small, large = lab.integers(2, 1), lab.integers(2, 10)
+    for name, function in functions.items():
+        for word, left, right in (("target", small, large), ("input", large, small)):
+            each = lab.warns(
+                f"{name}, {word} larger",
+                lambda: function(left, right, reduction="none"),
+                match="broadcasting",
+            )
+            lab.close(f"{name}, {word} larger: value", each)
+            lab.holds(f"{name}, {word} larger: shape", each.shape == (2, 10))
+            whole = function(left.expand(2, 10), right.expand(2, 10), reduction="none")
+            lab.holds(f"{name}, {word} larger: as expanded", torch.allclose(each, whole))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                lab.expect(
+                    f"{name}, {word}: sum",
+                    function(left, right, reduction="sum"),
+                    values(each).sum(),
+                    roundings=64,
+                )
+                mean = function(left, right, reduction="mean")
+                lab.expect(f"{name}, {word}: mean", mean, values(each).mean(), roundings=64)
+        target = lab.integers(5, 10, requires_grad=True)
+        result = function(lab.integers(5, 10), target, reduction="none")
+        lab.holds(f"{name}: a target with a gradient keeps the shape", result.shape == target.shape)
+        lab.close(f"{name}: gradient of the target", torch.autograd.grad(result.sum(), target)[0])
+
+
+@behaviour("nn", capabilities=("autograd", "forward_ad"), sees=("error",))
+def refused_by_losses(lab: Lab) -> None:
+    """Losses refuse shapes that do not fit and probabilities outside of [0, 1]; what has no second
+    derivative, or no derivative in an argument, says so.
+    """
+    wide, high = lab.floats(3, 5), lab.floats(5, 3)
+    for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits"):
+        function = getattr(F, name)
+        lab.raises(f"{name} of other sizes", partial(function, wide, high), ValueError)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss"):
+            function = getattr(F, name)
+            lab.raises(f"{name} of other sizes", partial(function, wide, high), RuntimeError, ValueError)
+    # On the host: a device may check values in its kernels, by an assertion that ends its use.
+    good, target = (lab.floats(25, 25, low=0.1, high=0.9).cpu() for _ in range(2))
+    for word, shift in (("below 0", -1.0), ("above 1", 1.0)):
+        loss = F.binary_cross_entropy
+        lab.raises(f"an input {word}", partial(loss, good + shift, target), match="between 0 and 1")
+        lab.raises(f"a target {word}", partial(loss, good, target + shift), match="between 0 and 1")
+    leaf = lab.floats(9, 10, requires_grad=True)
+    (first,) = torch.autograd.grad(F.pdist(leaf, p=1.5).sum(), leaf, create_graph=True)
+    lab.raises(
+        "a second derivative of pdist",
+        lambda: torch.autograd.grad(first.sum(), leaf),
+        match="not implemented",
+    )
+    for name in ("running_mean", "running_var"):
+        with forward_ad.dual_level():
+            buffers: dict[str, Any] = {
+                word: lab.floats(10, low=0.5, high=1.0) for word in ("running_mean", "running_var")
+            }
+            buffers[name] = forward_ad.make_dual(buffers[name], lab.floats(10))
+            batch = forward_ad.make_dual(lab.floats(2, 10), lab.floats(2, 10))
+            call = partial(F.batch_norm, batch, **buffers, training=False)
+            lab.raises(
+                f"a tangent of {name}", call, match="not differentiable wrt running_mean and running_var"
+            )
+
+
+@behaviour("nn", sees=("value", "error"))
+def activations_into_overlapping_memory(lab: Lab) -> None:
+    """An activation that would write into a tensor of which several elements share memory is refused, but
+    for threshold, which gives the same if it is written twice.
+    """
+    x = lab.floats(1, 6).expand(6, 6)
+    lab.raises("softplus", lambda: inner.softplus(x, out=x), match="unsupported operation")
+    lab.raises("softshrink", lambda: inner.softshrink(x, out=x), match="unsupported operation")
+    for name, call in (
+        ("by name", torch.threshold_),
+        ("by an option", partial(inner_threshold, inplace=True)),
+    ):
+        row = lab.integers(1, 6)
+        call(row.expand(6, 6), 0.5, 0.5)
+        lab.same(f"threshold {name}", row * 1)
+
+
+@behaviour("nn", dtypes=("float64",), capabilities=("autograd",), sees=("value",))
+def activations_keep_gradients_whole(lab: Lab) -> None:
+    """The backward of a module that works in place leaves the gradient that it is given; softplus beneath a
+    low threshold has the derivative of its values.
+    """
+    for module in (
+        nn.ReLU(True),
+        nn.ELU(inplace=True),
+        nn.SELU(True),
+        nn.CELU(inplace=True),
+        nn.RReLU(inplace=True),
+    ):
+        leaf = lab.floats(5, 5, requires_grad=True)
+        given = lab.floats(5, 5)
+        before = given.clone()
+        module.eval()(leaf + 0).backward(given)
+        name = type(module).__name__
+        lab.holds(f"{name} leaves the gradient", torch.equal(given, before))
+        lab.close(f"gradient of {name}", leaf.grad, roundings=64)
+    soft = nn.Softplus(threshold=1)
+    near = lab.put(0.9, dtype=torch.float64, requires_grad=True)
+    lab.close("softplus near its threshold", soft(near).detach())
+    lab.holds("gradcheck of softplus passes", gradcheck(soft, near))
+
+
+@behaviour("nn", sees=("value", "error"))
+def options_and_pickles_of_modules(lab: Lab) -> None:
+    """Padding is a list or a tuple; lists and dicts of parameters are made without a warning; a module with a
+    spectral norm is pickled by its state alone; a hook before the state of a lazy module runs.
+    """
+    x = lab.floats(1, 4, 7, 7)
+    for padding in ([3, 3], (3, 3), 3):
+        module = nn.ConvTranspose2d(4, 8, kernel_size=3, padding=padding)  # type: ignore[arg-type]
+        with torch.no_grad():
+            for weight in module.parameters():
+                weight.fill_(0.5)
+        lab.close(f"padding {padding}", lab.to(module)(x).detach(), roundings=64)
+    made = lab.silent(
+        "a list and a dict of parameters",
+        lambda: (
+            nn.ParameterList([nn.Parameter(lab.floats(2)), nn.Parameter(lab.floats(2))]),
+            nn.ParameterDict({"a": nn.Parameter(lab.floats(2)), "b": nn.Parameter(lab.floats(2))}),
+        ),
+    )
+    lab.same("their parameters", [p.shape for module in made for p in module.parameters()])
+    normed = torch.nn.utils.parametrizations.spectral_norm(lab.to(nn.Linear(5, 7)))
+    lab.raises("its pickle", lambda: pickle.dumps(normed), RuntimeError, match="state_dict")
+    lab.same("its state", sorted(normed.state_dict()))
+    lazy, seen = nn.LazyLinear(3), []
+    lazy.register_state_dict_pre_hook(lambda module, prefix, keep: seen.append(prefix))
+    lazy.state_dict(prefix="before.")
+    lab.to(lazy)(lab.floats(2, 4))
+    lazy.state_dict(prefix="after.")
+    lab.same("hooks before the state", seen)
+    lab.holds("each ran once", seen == ["before.", "after."])
