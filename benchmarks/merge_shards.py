@@ -16,7 +16,7 @@ from conformance.model import digests
 from conformance.model.records import ExpectationRecord, Leg, ResultRow
 from conformance.plan import shards
 from conformance.report import files
-from conformance.results.judgement import Judgement, report
+from conformance.results.leg_summary import Judgement, report
 
 SHARDS = 100
 RESULTS = 60_000

@@ -15,7 +15,7 @@ from conformance.errors import UsageError
 from conformance.model.records import Leg, ResultRow
 from conformance.model.verdicts import Kind, ResultId, Verdict, plain
 from conformance.model.vocabulary import ANY_DTYPE
-from conformance.results import privacy
+from conformance.results import scrub
 from conformance.target.file import DTYPES
 
 _ENDS = (Kind.CRASH.value, Kind.TIMEOUT.value)
@@ -153,5 +153,5 @@ def _without_test(found: Deviation, known: Databases) -> str:
 
 def brief(text: str) -> str:
     """A text in one line, without private paths, at most some 200 characters long."""
-    words = " ".join(plain(privacy.text(text)).split())
+    words = " ".join(plain(scrub.text(text)).split())
     return words if len(words) <= 200 else words[:199] + "…"

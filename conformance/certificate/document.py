@@ -8,10 +8,10 @@ import json
 from typing import TypedDict
 
 import conformance
-from conformance.certificate.entitlement import Entitlement
+from conformance.certificate.level_assessment import LevelAssessment
 from conformance.model.records import BackendFacts, Digests, Document, Leg, TorchFacts
-from conformance.plan.levels.detection import Detection
 from conformance.plan.levels.manifest import words
+from conformance.plan.levels.mutation_score import Detection
 from conformance.target import file as target_file
 
 SCHEMA = 1
@@ -96,7 +96,7 @@ def canonical(data: object) -> bytes:
     return (json.dumps(data, separators=(",", ":"), sort_keys=True, ensure_ascii=True) + "\n").encode()
 
 
-def certificate(results: Document, entitlement: Entitlement) -> Certificate:
+def certificate(results: Document, entitlement: LevelAssessment) -> Certificate:
     """The certificate of the only leg of some results, which must be scrubbed already.
 
     ``evidence`` is what anyone can count again from the rows; ``statements`` are what the run says of itself.

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from conformance.certificate import bundle, entitlement, issue, words
+from conformance.certificate import bundle, level_assessment, terminal_text
+from conformance.certificate import certify as issue
 from conformance.commands import common
 from conformance.errors import UsageError
 from conformance.model.records import Leg
@@ -65,13 +66,13 @@ def certify(arguments: argparse.Namespace) -> int:
     if not judgement.entitled:
         held, narrowest = None, None
         if not issue.suite_problem(leg):
-            held = entitlement.held(kept["legs"][0], known)
+            held = level_assessment.held(kept["legs"][0], known)
             if held is None and level != LEVELS[0]:
-                narrowest = entitlement.judge(kept["legs"][0], known, LEVELS[0])
-        for line in words.refused(leg, judgement, held, narrowest):
+                narrowest = level_assessment.judge(kept["legs"][0], known, LEVELS[0])
+        for line in terminal_text.refused(leg, judgement, held, narrowest):
             print(line)
         return exit_codes.INCOMPLETE
-    for line in words.granted(judgement, certificate):
+    for line in terminal_text.granted(judgement, certificate):
         print(line)
     if arguments.output is not None:
         bundle.write(arguments.output, certificate, kept)
@@ -91,15 +92,15 @@ def verify(path: Path) -> int:
         return exit_codes.INCOMPLETE
     if verification.problems:
         print(f"NOT verified: {path}")
-        for problem in verification.problems[: words.GROUPS]:
+        for problem in verification.problems[: terminal_text.GROUPS]:
             print(f"  {problem}")
-        if len(verification.problems) > words.GROUPS:
-            print(f"  and {len(verification.problems) - words.GROUPS} more")
+        if len(verification.problems) > terminal_text.GROUPS:
+            print(f"  and {len(verification.problems) - terminal_text.GROUPS} more")
         return exit_codes.INCOMPLETE
     print(f"verified: {path}")
-    for line in words.granted(verification.found, verification.certificate):
+    for line in terminal_text.granted(verification.found, verification.certificate):
         print(line)
-    for line in words.evidence(verification.certificate):
+    for line in terminal_text.evidence(verification.certificate):
         print(line)
     return exit_codes.OK
 

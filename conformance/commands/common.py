@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.certificate import progress
+from conformance.certificate import level_progress
 from conformance.errors import UsageError
 from conformance.model.records import Leg
 from conformance.report.opening import Opening
@@ -83,4 +83,4 @@ def opening(legs: Sequence[Leg], before: Sequence[Leg] | None = None) -> Opening
             changes = diff.compare(before, legs)
         except UsageError:  # runs of other modes
             changes = None
-    return Opening(progress.of(legs), changes)
+    return Opening(level_progress.of(legs), changes)

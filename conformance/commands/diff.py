@@ -87,11 +87,11 @@ def _pair(pair: diff.Difference) -> Iterator[str]:
             yield from _names(changes)
 
 
-def _fails(change: diff.Change) -> bool:
+def _fails(change: diff.ResultChange) -> bool:
     return diff.fails(change.new)
 
 
-def _grouped(word: str, changes: list[diff.Change], leg: Leg) -> Iterator[str]:
+def _grouped(word: str, changes: list[diff.ResultChange], leg: Leg) -> Iterator[str]:
     """Group results by cause, with the verdicts before and after."""
     if not changes:
         return
@@ -111,12 +111,12 @@ def _grouped(word: str, changes: list[diff.Change], leg: Leg) -> Iterator[str]:
         yield f"    and {sum(group.count for group in hidden)} more of {len(hidden)} other causes; see --json"
 
 
-def _names(changes: list[diff.Change]) -> Iterator[str]:
+def _names(changes: list[diff.ResultChange]) -> Iterator[str]:
     for change in changes[:_NAMED]:
         yield f"    {change.id} ({change.words()})"
     yield from _more(changes)
 
 
-def _more(changes: list[diff.Change]) -> Iterator[str]:
+def _more(changes: list[diff.ResultChange]) -> Iterator[str]:
     if len(changes) > _NAMED:
         yield f"    and {len(changes) - _NAMED} more; see --json"

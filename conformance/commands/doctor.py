@@ -57,7 +57,7 @@ def execute(arguments: argparse.Namespace) -> int:
     import torch
 
     from conformance.doctor import declaration_checks, impact, prerequisites, registration_checks
-    from conformance.expectations import declarations
+    from conformance.expectations import target_file_patterns
     from conformance.plan import plan
     from conformance.subjects import catalogue
 
@@ -68,7 +68,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if file.untested:
         print(UNTESTED.format(name=file.name))
     _import(target)
-    declarations.check(file, lambda: plan.build(target, "full", file.modes))
+    target_file_patterns.check(file, lambda: plan.build(target, "full", file.modes))
     operators, capabilities = declaration_checks.collect(file, target, arguments.level)
     groups = {
         "Device": [

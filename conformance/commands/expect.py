@@ -11,7 +11,7 @@ from typing import Any
 from conformance.builds import installed_torch
 from conformance.commands import common, expect_import, expectation_files
 from conformance.errors import UsageError
-from conformance.expectations import check, decided, edit, entries, judge, propose
+from conformance.expectations import check, check_summary, edit, entries, entry_states, propose
 from conformance.expectations.aliases import Aliases
 from conformance.expectations.entries import Expectation
 from conformance.model.records import Leg
@@ -122,7 +122,9 @@ def execute_check(arguments: argparse.Namespace) -> int:
         mistakes += check.against(book, leg, today)
     for text in dict.fromkeys(mistakes):
         print(text)
-    print(decided.summary(decided.look(book, names, of_target, versions, today), len(set(mistakes))))
+    print(
+        check_summary.summary(check_summary.look(book, names, of_target, versions, today), len(set(mistakes)))
+    )
     return int(bool(mistakes))
 
 
@@ -142,7 +144,7 @@ def _seen(legs: list[Leg], file: target_file.TargetFile) -> list[propose.Seen]:
     renamed = Aliases.load()
     seen = []
     for leg in legs:
-        if leg["target"]["name"] == file.name and judge.enough_samples(leg["samples"]):
+        if leg["target"]["name"] == file.name and entry_states.enough_samples(leg["samples"]):
             rows = {renamed.resolve(row["id"]): row for row in leg["results"]}
             # Waivers are made from the entries of the suite's own targets, which name what they excuse.
             waived = {} if file.name in manifest.OWN else manifest.waived(leg["torch"], leg["mode"], rows)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conformance.expectations import aliases
 from conformance.plan.plan import Plan
-from conformance.plan.request import Request
+from conformance.plan.run_request import Request
 from conformance.runner.leg import result_names
 from conformance.target import file as target_file
 

@@ -11,7 +11,7 @@ from conformance.errors import UsageError
 from conformance.model.records import Leg
 from conformance.report import files, summary
 from conformance.results import document as results
-from conformance.results import folders, merge
+from conformance.results import merge, run_folder
 
 
 def add(commands: Any) -> None:
@@ -51,7 +51,7 @@ def _check_output(output: Path, sources: list[Path]) -> None:
         )
     if (output / "journal.jsonl").exists():
         raise UsageError(f"--output {output} holds a run of its own; remove it or name another folder")
-    folders.check_foreign(output, folders.WRITTEN)
+    run_folder.check_foreign(output, run_folder.WRITTEN)
     if (output / "results.json").exists():
         results.read(output / "results.json")
 

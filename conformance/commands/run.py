@@ -15,11 +15,11 @@ from conformance.errors import UsageError
 from conformance.model.records import Document
 from conformance.plan import levels, selection
 from conformance.plan.plan import Shard
-from conformance.plan.request import Request
+from conformance.plan.run_request import Request
 from conformance.report import files, summary
 from conformance.report.opening import Opening
 from conformance.results import document as results
-from conformance.results import folders
+from conformance.results import run_folder
 from conformance.runner import leg as legs
 from conformance.runner import modes, multi_mode, resume
 from conformance.runner.process_environment import cores
@@ -115,7 +115,7 @@ def execute(arguments: argparse.Namespace) -> int:
     chosen = options(arguments) if folder is None else _of_before(folder, arguments)
     common.check_writable(chosen.output)
     if folder is None:
-        folders.check_narrower(chosen)
+        run_folder.check_narrower(chosen)
     else:
         document = resume.finished(chosen, failed=failed)
         if document is not None:
@@ -144,7 +144,7 @@ def execute(arguments: argparse.Namespace) -> int:
     except UsageError as error:
         if not chosen.part or folder is not None:
             raise
-        folders.clear(chosen.output)
+        run_folder.clear(chosen.output)
         mode, build = chosen.modes[0], installed_torch.version()
         legs_run = [results.not_run(chosen, mode, build, str(error))]
     finally:
@@ -177,11 +177,11 @@ def _add_snippets(
 
 def _say(document: Document, arguments: argparse.Namespace, chosen: Request) -> int:
     """Print the summary of a run and return its exit code."""
-    for line in summary.lines(document, target=arguments.target, folder=folders.short(chosen.output)):
+    for line in summary.lines(document, target=arguments.target, folder=run_folder.short(chosen.output)):
         print(line)
     page = chosen.output / "conformance-profile.html"
     if chosen.profile and page.is_file():
-        print(f"Time by phase: {folders.short(page)}")
+        print(f"Time by phase: {run_folder.short(page)}")
     return int(document["exit"])
 
 

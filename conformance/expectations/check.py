@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 
-from conformance.expectations import judge
+from conformance.expectations import entry_states
 from conformance.expectations.entries import Book, Expectation
 from conformance.expectations.index import Index
 from conformance.model.records import Leg
@@ -64,12 +64,12 @@ def _twice(entries: Sequence[Expectation]) -> Iterator[str]:
 
 def against(book: Book, leg: Leg, today: datetime.date) -> list[str]:
     """Entries that a whole leg shows to be stale or over-broad; part of a leg shows nothing."""
-    if not judge.decides(leg):
+    if not entry_states.decides(leg):
         return []
     rows = {row["id"]: row for row in leg["results"]}
     current = [
         record
-        for record in judge.records(rows, book, leg["mode"], leg["torch"], today)
+        for record in entry_states.records(rows, book, leg["mode"], leg["torch"], today)
         if not record["expired"]
     ]
-    return judge.problems(current, leg["mode"])
+    return entry_states.problems(current, leg["mode"])

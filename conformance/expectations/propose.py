@@ -12,10 +12,10 @@ import dataclasses
 import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from conformance.expectations import judge
-from conformance.expectations.covering import minimal
+from conformance.expectations import entry_states
 from conformance.expectations.entries import NEVER, UNREAD, Expectation
 from conformance.expectations.index import Index
+from conformance.expectations.minimal_patterns import minimal
 from conformance.model.id_patterns import is_literal, matches
 from conformance.model.records import ResultRow
 from conformance.model.torch_range import Minor, TorchScope, between, minor
@@ -37,10 +37,10 @@ class Seen:
     rows: Mapping[str, ResultRow]
     waived: Mapping[str, Collection[str]] = dataclasses.field(default_factory=dict)
 
-    def state(self, result_id: str, kind: str) -> judge.State:
+    def state(self, result_id: str, kind: str) -> entry_states.State:
         """``fails``, ``passes``, ``other`` or ``unclear``; what did not run is unclear."""
         row = self.rows.get(result_id)
-        return "unclear" if row is None else judge.state(row, kind)
+        return "unclear" if row is None else entry_states.state(row, kind)
 
 
 @dataclasses.dataclass
@@ -187,7 +187,7 @@ def _add_new(
         for name, row in leg.rows.items():
             if row["verdict"] in _EXCUSABLE:
                 known = covered.get(name, set()) | set(leg.waived.get(name, ()))
-                for kind in sorted(judge.kinds(row) - _NEVER - known):
+                for kind in sorted(entry_states.kinds(row) - _NEVER - known):
                     uncovered.setdefault((name, kind), []).append(leg)
     groups: dict[tuple[str, tuple[str, ...], str], list[str]] = {}
     for (name, kind), failing in uncovered.items():

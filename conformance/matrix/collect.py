@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.certificate.standing import of
+from conformance.certificate.leg_status import leg_status
 from conformance.errors import UsageError
 from conformance.matrix.plan import Cell
 from conformance.model.records import Leg
@@ -76,7 +76,7 @@ def outcome(cell: Cell, folder: Path) -> Outcome:
     mismatch = _mismatch(cell, leg, str(torch.get("kind")))
     if mismatch:
         return Outcome(cell, "missing", text=mismatch, **known)
-    standing, text = of(leg)
+    standing, text = leg_status(leg)
     if standing == "refused":
         status = "unsupported" if cell.expect == "refusal" and cell.says in text else "not-started"
         return Outcome(cell, status, text=text, **known)

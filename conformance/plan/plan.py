@@ -135,7 +135,7 @@ def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Pla
     Needs the properties and torch's databases, no backend.
     """
     from conformance.builds import installed_torch
-    from conformance.plan import levels, needs, releases
+    from conformance.plan import capability_requirements, levels, release_exclusions
     from conformance.properties.registry import properties
     from conformance.subjects import catalogue
 
@@ -156,12 +156,14 @@ def build(target: Target, level: str, modes: Sequence[str] | None = None) -> Pla
             subjects = list(catalogue.subjects(kind)) if known else []
         for subject in subjects:
             for entry in known:
-                if not needs.exists(target, entry, kind, subject.name):
+                if not capability_requirements.exists(target, entry, kind, subject.name):
                     continue
                 dtypes = tuple(entry.applies(target, subject))
                 if level != levels.SMOKE:
                     dtypes = levels.load(level).chosen(kind, entry.name, entry.level, subject.name, dtypes)
-                dtypes = releases.asked(f"{entry.name}/{subject.name}", dtypes, version)
+                dtypes = release_exclusions.dtypes_passed_by_release(
+                    f"{entry.name}/{subject.name}", dtypes, version
+                )
                 if not dtypes:
                     continue
                 case = Case(kind, entry.name, subject.name, dtypes)

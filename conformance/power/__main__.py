@@ -17,8 +17,8 @@ import torch
 from conformance.errors import UsageError
 from conformance.model.vocabulary import LEVELS
 from conformance.plan import selection
-from conformance.plan.levels.detection import Detection, Power
-from conformance.plan.request import Request
+from conformance.plan.levels.mutation_score import Detection, LevelScore
+from conformance.plan.run_request import Request
 from conformance.power import campaign, catalogue, historical, page, redundancy, sample, score
 from conformance.power.faults import Fault
 from conformance.power.learning import learn, reach
@@ -141,7 +141,7 @@ def _run(options: argparse.Namespace) -> int:
     within = {level: score.within(outcomes, learned, calls, learned.called_at(level)) for level in LEVELS}
     if options.record:
         powers = {
-            level: Power(
+            level: LevelScore(
                 tallies["all"].killed_at(level),
                 tallies["all"].counted,
                 inside.killed_at(level),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from conformance.expectations import judge
+from conformance.expectations import entry_states
 from conformance.model.records import Leg, ResultRow
 from conformance.model.verdicts import ResultId
 from conformance.query.fields import ResultFields
@@ -20,7 +20,7 @@ def of(leg: Leg, row: ResultRow) -> ResultFields:
         property=result_id.case.property,
         dtype=result_id.dtype,
         verdict=row["verdict"],
-        kinds=tuple(sorted(judge.kinds(row))),
+        kinds=tuple(sorted(entry_states.kinds(row))),
         mode=leg["mode"],
         placement=row.get("placement", ""),
         target=leg["target"]["name"],

@@ -14,7 +14,7 @@ from conformance.model.records import Document, Header, Leg
 from conformance.report import html, junit, profile, scripts
 from conformance.report.opening import Opening
 from conformance.results import document as results
-from conformance.results import folders
+from conformance.results import run_folder
 from conformance.results.journal import Tail
 from conformance.target import file as target_file
 
@@ -39,7 +39,7 @@ def write(
     document = results.document(legs)
     results.write(folder / "results.json", document)
     junit.write(folder / "junit.xml", document)
-    journals = [path for source in (folder, *sources) for path in folders.journals(source)]
+    journals = [path for source in (folder, *sources) for path in run_folder.journals(source)]
     shown = profile.write(folder, [path for path in journals if _is_profiled(path)])
     html.write(
         folder / "report.html",
@@ -51,7 +51,7 @@ def write(
 
 
 def _is_profiled(journal: Path) -> bool:
-    header = folders.header(journal)
+    header = run_folder.header(journal)
     options = header.get("options") if header is not None else None
     return isinstance(options, dict) and bool(options.get("profile"))
 

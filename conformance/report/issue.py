@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from conformance.model.records import Leg
 from conformance.model.verdicts import ResultId
 from conformance.report import groups, summary
-from conformance.results import privacy
+from conformance.results import scrub
 
 #: Results that an issue lists.
 SHOWN = 15
@@ -19,7 +19,7 @@ def title(group: groups.Group) -> str:
     """The title: what fails, and how."""
     _, row = group.example
     first = next(iter(groups.said(row)[1].splitlines()), "")
-    return privacy.text(f"{group.name()}: {group.pattern() or first}")[:120].rstrip()
+    return scrub.text(f"{group.name()}: {group.pattern() or first}")[:120].rstrip()
 
 
 def body(group: groups.Group, legs: Sequence[Leg], target: str, snippet: str | None = None) -> str:
@@ -36,7 +36,7 @@ def body(group: groups.Group, legs: Sequence[Leg], target: str, snippet: str | N
     kind, message = groups.said(row)
     command = summary.repeat(row["id"], target, leg)
     lines = [
-        f"**{group.counts()}** of {privacy.text(leg['target']['name'])} in mode "
+        f"**{group.counts()}** of {scrub.text(leg['target']['name'])} in mode "
         f"{', '.join(dict.fromkeys(legs[one]['mode'] for one in group.legs))}: {group.name()}.",
         "",
     ]
@@ -44,7 +44,7 @@ def body(group: groups.Group, legs: Sequence[Leg], target: str, snippet: str | N
         lines += [f"It {pattern}.", ""]
     lines += [f"The first result, `{row['id']}`, says ({kind}):", ""]
     lines += [
-        *_fenced(privacy.text(message)[:_MOST_OF_A_MESSAGE]),
+        *_fenced(scrub.text(message)[:_MOST_OF_A_MESSAGE]),
         "",
         "Repeat it:",
         "",
@@ -74,7 +74,7 @@ def _fenced(text: str, language: str = "") -> list[str]:
 
 
 def _versions(leg: Leg) -> list[str]:
-    facts = privacy.facts(leg["facts"])
+    facts = scrub.facts(leg["facts"])
     torch, backend = facts.get("torch", {}), facts.get("backend", {})
     named = str(backend.get("module") or "none")
     return [

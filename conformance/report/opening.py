@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from conformance.report import groups
-from conformance.results.diff import Change, Report
+from conformance.results.diff import Report, ResultChange
 
 #: Causes, and changes of one sort, that the page names.
 _NAMED = 12
@@ -99,7 +99,7 @@ def blockers(groups_of_rows: Sequence[groups.Group], absent: Sequence[str]) -> t
 
 
 def _changes(report: Report) -> dict[str, object]:
-    sorts: dict[str, list[Change]] = {"regressed": [], "changed": [], "fixed": [], "vanished": []}
+    sorts: dict[str, list[ResultChange]] = {"regressed": [], "changed": [], "fixed": [], "vanished": []}
     for pair in report.pairs:
         sorts["regressed"] += pair.regressed
         sorts["changed"] += pair.changed

@@ -18,7 +18,7 @@ from conformance.errors import UsageError
 from conformance.model.records import Leg, ResultRow
 from conformance.report import callback
 from conformance.report.callback import Callback, Counts, FailedTest, Workflow
-from conformance.results import privacy
+from conformance.results import scrub
 
 #: Larger events are not read; GitHub's own limit for the payload of a dispatch is far lower.
 MAX_EVENT = 8 << 20
@@ -217,8 +217,8 @@ def _detail(mode: str, row: ResultRow) -> FailedTest:
     return {
         "name": _cut(f"{mode}::{row['id']}", 1000),
         "classname": _cut(row["id"].partition("/")[0], 1000),
-        "message": _cut(privacy.text(message), callback.MESSAGE),
-        "stacktrace": _cut(privacy.text(stack), callback.STACK),
+        "message": _cut(scrub.text(message), callback.MESSAGE),
+        "stacktrace": _cut(scrub.text(stack), callback.STACK),
         "duration": round(max(row["seconds"], 0.0), 3),
     }
 

@@ -17,7 +17,7 @@ from typing import Any
 from conformance.model.records import Document, Leg
 from conformance.model.verdicts import ResultId
 from conformance.report import groups, summary
-from conformance.results import privacy
+from conformance.results import scrub
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 #: GitHub takes no more alerts of one upload.
@@ -78,7 +78,7 @@ def _result(group: groups.Group, legs: Sequence[Leg], root: Path) -> dict[str, A
     return {
         "ruleId": _property(group),
         "level": "error",
-        "message": {"text": privacy.text(text)},
+        "message": {"text": scrub.text(text)},
         "locations": [
             {
                 "physicalLocation": {

@@ -10,7 +10,7 @@ from conformance.model.records import Document, Leg, ResultRow
 from conformance.model.verdicts import Verdict
 from conformance.report import groups
 from conformance.report.words import duration
-from conformance.results import folders, merge
+from conformance.results import merge, run_folder
 from conformance.target import file as target_file
 
 #: Marks of a target file, with the words that stand beside the target's name.
@@ -31,7 +31,7 @@ def lines(results: Document, *, folder: Path, target: str | None = None) -> Iter
     state = {0: "as expected", 1: "unexpected results", 2: "not run", 3: "incomplete"}[results["exit"]]
     absent = "; ".join(dict.fromkeys(filter(None, map(merge.absent, legs))))
     yield f"{state}: {absent}; exit {results['exit']}" if absent else f"{state}: exit {results['exit']}"
-    for part in folders.to_resume(folder, legs):
+    for part in run_folder.to_resume(folder, legs):
         yield f"go on with: {shlex.join(['conformance', 'run', '--resume', str(part)])}"
     yield f"files: {folder / 'results.json'}, {folder / 'report.html'}, {folder / 'junit.xml'}"
 

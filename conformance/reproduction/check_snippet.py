@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from conformance.plan import needs
+from conformance.plan import capability_requirements
 from conformance.reproduction import script
 from conformance.reproduction.data import STANDINS, Data
 from conformance.reproduction.literal import Writer
@@ -84,7 +84,9 @@ class _CheckSnippet:
             target=target,
             recorder=recorder,
             rehearsal=rehearsal if trial.target.rehearses else "",
-            lacking=needs.lacking(trial.target, trial.entry, trial.subject.kind, trial.subject.name),
+            lacking=capability_requirements.lacking(
+                trial.target, trial.entry, trial.subject.kind, trial.subject.name
+            ),
             seeded=seeded,
             check=check,
             kind=kind,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Literal, TypedDict
 
 from conformance.errors import UsageError
-from conformance.expectations import judge
+from conformance.expectations import entry_states
 from conformance.expectations.aliases import Aliases
 from conformance.model.messages import message_shape
 from conformance.model.records import Digests, Leg, ResultRow, TargetRecord
@@ -41,7 +41,7 @@ _SAME: tuple[Literal["level", "shard", "selection", "samples"], ...] = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Change:
+class ResultChange:
     """One result in both runs; a verdict is None if the run does not have it.
 
     ``how`` says in words how a failure changed.
@@ -64,21 +64,21 @@ class Difference:
 
     old: Leg
     new: Leg
-    regressed: list[Change] = dataclasses.field(default_factory=list)
+    regressed: list[ResultChange] = dataclasses.field(default_factory=list)
     #: Results that fail in both runs, but not in the same way: a new defect may stand behind an old one.
-    changed: list[Change] = dataclasses.field(default_factory=list)
-    fixed: list[Change] = dataclasses.field(default_factory=list)
-    excused: list[Change] = dataclasses.field(default_factory=list)
-    still_failing: list[Change] = dataclasses.field(default_factory=list)
-    added: list[Change] = dataclasses.field(default_factory=list)
-    vanished: list[Change] = dataclasses.field(default_factory=list)
+    changed: list[ResultChange] = dataclasses.field(default_factory=list)
+    fixed: list[ResultChange] = dataclasses.field(default_factory=list)
+    excused: list[ResultChange] = dataclasses.field(default_factory=list)
+    still_failing: list[ResultChange] = dataclasses.field(default_factory=list)
+    added: list[ResultChange] = dataclasses.field(default_factory=list)
+    vanished: list[ResultChange] = dataclasses.field(default_factory=list)
     unchanged: int = 0
     notes: list[str] = dataclasses.field(default_factory=list)
     #: The reason for which results that are gone do not count, or the empty string if they do.
     excuse: str = ""
 
     @property
-    def counted(self) -> list[Change]:
+    def counted(self) -> list[ResultChange]:
         """The results that are worse: regressed, failing in another way, or gone without a reason."""
         return [*self.regressed, *self.changed, *(() if self.excuse else self.vanished)]
 
@@ -161,7 +161,7 @@ def _difference(old: Leg, new: Leg, aliases: Aliases) -> Difference:
     after = {aliases.resolve(row["id"]): row for row in new["results"]}
     for name, row in after.items():
         was = before.get(name)
-        change = Change(name, was and was["verdict"], row["verdict"], row)
+        change = ResultChange(name, was and was["verdict"], row["verdict"], row)
         if was is None:
             difference.added.append(change)
             continue
@@ -179,7 +179,7 @@ def _difference(old: Leg, new: Leg, aliases: Aliases) -> Difference:
         else:
             difference.unchanged += 1
     difference.vanished = [
-        Change(name, row["verdict"], None, row) for name, row in before.items() if name not in after
+        ResultChange(name, row["verdict"], None, row) for name, row in before.items() if name not in after
     ]
     return difference
 
@@ -194,7 +194,7 @@ def changed_failure(
     """
     if any(Verdict(row["verdict"]) not in _FAILING or row.get("intermittent") for row in (old, new)):
         return ""
-    kinds = [sorted(judge.kinds(row)) for row in (old, new)]
+    kinds = [sorted(entry_states.kinds(row)) for row in (old, new)]
     if kinds[0] != kinds[1]:
         return f"kinds {', '.join(kinds[0]) or 'none'} → {', '.join(kinds[1]) or 'none'}"
     if not same_suite:

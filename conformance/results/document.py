@@ -21,10 +21,10 @@ from conformance.model.records import (
     TorchFacts,
 )
 from conformance.model.schema import Schema, SchemaError
-from conformance.plan.request import Request
-from conformance.results import exit_codes, journal, outcome
-from conformance.results.judgement import SHOWN, Judgement, ordered, report
-from conformance.results.ledger import Ledger
+from conformance.plan.run_request import Request
+from conformance.results import exit_codes, final_verdicts, journal
+from conformance.results.leg_summary import SHOWN, Judgement, ordered, report
+from conformance.results.run_state import Ledger
 
 #: 2: legs name their build and torch, may stand for shards and for runs that could not start.
 #: 3: legs have the state of each expectation, attempts the kinds of their failures. Version 2 is still read.
@@ -41,7 +41,7 @@ def leg(ledger: Ledger, book: Book, *, today: datetime.date | None = None) -> Le
     if header is None:
         raise KeyError("run")
     torch_version = header["facts"]["torch"]["version"]
-    judgement = outcome.judge(ledger, header, book, today or datetime.date.today())
+    judgement = final_verdicts.judge(ledger, header, book, today or datetime.date.today())
     oracle = ledger.oracle_check or {"checked": 0, "differences": []}
     return {
         "name": header["name"],

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from conformance.errors import UsageError
-from conformance.expectations import judge
+from conformance.expectations import entry_states
 from conformance.model.records import Leg
 from conformance.results import exit_codes
-from conformance.results.judgement import SHOWN, Judgement, report
+from conformance.results.leg_summary import SHOWN, Judgement, report
 
 #: Digests that agree between all legs of a file, and those that agree between legs of one target.
 _EVERYWHERE = ("suite",)
@@ -177,9 +177,9 @@ def _join(shards: tuple[list[int], int], parts: list[Leg]) -> Leg:
         },
         complete=complete,
         expectations=report(
-            judge.join(leg["expectations"]["entries"] for leg in legs if "expectations" in leg),
+            entry_states.join(leg["expectations"]["entries"] for leg in legs if "expectations" in leg),
             joined["mode"],
-            whole=complete and judge.whole(joined) and all("expectations" in leg for leg in legs),
+            whole=complete and entry_states.whole(joined) and all("expectations" in leg for leg in legs),
         ),
     )
     # The code of a part that lacked nothing but other shards is that of its rows, which are judged here.

@@ -32,10 +32,10 @@ from conformance.model.records import (
 )
 from conformance.plan import selection, shards
 from conformance.plan.plan import Plan
-from conformance.plan.request import Request
-from conformance.results import document, folders
+from conformance.plan.run_request import Request
+from conformance.results import document, run_folder
 from conformance.results.journal import Journal, Tail
-from conformance.results.ledger import Ledger
+from conformance.results.run_state import Ledger
 from conformance.runner import process_environment
 from conformance.runner.progress import Progress
 from conformance.runner.rounds import GivenUp, Rounds
@@ -170,7 +170,7 @@ def _run(
     level, plan, left_out = choose(options, mode, answer)
     if options.select is None:
         _check_patterns(book, answer, mode, started.date())
-    folders.clear(folder)
+    run_folder.clear(folder)
     journal = Journal(folder / "journal.jsonl")
     journal.lock()
     words = header(options, mode, answer, level, book, started, left_out)

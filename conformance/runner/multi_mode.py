@@ -8,9 +8,9 @@ from collections.abc import Callable
 from conformance.builds import installed_torch
 from conformance.errors import UsageError
 from conformance.model.records import Leg
-from conformance.plan.request import Request
+from conformance.plan.run_request import Request
 from conformance.report import files
-from conformance.results import document, exit_codes, folders
+from conformance.results import document, exit_codes, run_folder
 from conformance.runner import leg
 
 
@@ -23,7 +23,7 @@ def run(options: Request) -> list[Leg]:
     Raises:
         UsageError: no mode has anything to run.
     """
-    folders.clear(options.output)
+    run_folder.clear(options.output)
     build = installed_torch.version()
 
     def one(mode: str) -> Leg:

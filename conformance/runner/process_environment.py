@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from conformance.distributed import LIMIT, RANKS
-from conformance.plan.request import Request
+from conformance.plan.run_request import Request
 from conformance.process_control import exit_with_parent, memory_limit
 
 

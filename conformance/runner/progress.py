@@ -8,7 +8,7 @@ from typing import TextIO
 
 from conformance.model.verdicts import Verdict
 from conformance.report.words import duration
-from conformance.results.ledger import Ledger
+from conformance.results.run_state import Ledger
 
 
 class Progress:

@@ -18,13 +18,13 @@ from conformance.model import digests
 from conformance.model.records import Document, Header, Leg, PlanTable
 from conformance.model.verdicts import Verdict
 from conformance.plan.plan import Plan, Shard
-from conformance.plan.request import Request
+from conformance.plan.run_request import Request
 from conformance.report import files
 from conformance.results import document
-from conformance.results import folders as outputs
+from conformance.results import run_folder as outputs
 from conformance.results.journal import Journal, Tail
-from conformance.results.ledger import Ledger
 from conformance.results.merge import spoken
+from conformance.results.run_state import Ledger
 from conformance.runner import leg, multi_mode
 from conformance.runner.process_environment import cores
 from conformance.runner.progress import Progress

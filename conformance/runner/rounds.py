@@ -13,10 +13,10 @@ from pathlib import Path
 
 from conformance.model.verdicts import Failure, Kind, Result, ResultId, Verdict, seed_of
 from conformance.plan.plan import Plan
-from conformance.plan.request import Request
+from conformance.plan.run_request import Request
 from conformance.process_control.watchdog import last_words
 from conformance.results.journal import Journal, Tail
-from conformance.results.ledger import Ledger, Worker
+from conformance.results.run_state import Ledger, Worker
 from conformance.runner import process_environment
 from conformance.runner.warm_worker import WarmWorker
 

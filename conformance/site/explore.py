@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.expectations import judge
+from conformance.expectations import entry_states
 from conformance.model import documentation
 from conformance.model.verdicts import Verdict
 from conformance.report import statements
@@ -162,7 +162,7 @@ def _add(shards: Sequence[_Shard], places: dict[str, _Shard], number: int, cell:
         place(shards, places, case).cases.setdefault(case, {}).setdefault(verdicts, []).append(number)
     for name, row in sorted(shown.details.items()):
         shard = place(shards, places, name.rpartition("@")[0])
-        if kinds := ",".join(sorted(judge.kinds(row))):
+        if kinds := ",".join(sorted(entry_states.kinds(row))):
             shard.kinds.setdefault(name, {})[number] = kinds
         texts = [f"{failure['kind']}: {failure['message']}" for failure in row.get("failures", ())]
         texts = texts or list(row.get("notes", ()))

@@ -8,7 +8,7 @@ import datetime
 from collections.abc import Sequence
 
 from conformance.model.vocabulary import LEVELS
-from conformance.plan.levels.detection import Detection, Past, Power
+from conformance.plan.levels.mutation_score import Detection, EarlierScores, LevelScore
 from conformance.site import words
 from conformance.site.cells import Cell
 from conformance.site.store.table import VERDICT_OF
@@ -70,7 +70,7 @@ class Detected:
 def detected() -> list[Detected]:
     """Return the trend of each level's detection power; none if it was measured on one day only."""
     measured = Detection.read()
-    days = [*measured.history, Past(measured.day, measured.levels)]
+    days = [*measured.history, EarlierScores(measured.day, measured.levels)]
     found = []
     for level in LEVELS:
         trend = Trend.of(
@@ -85,7 +85,7 @@ def detected() -> list[Detected]:
     return found
 
 
-def power() -> list[tuple[str, Power]]:
+def power() -> list[tuple[str, LevelScore]]:
     """Return the detection power of the installed suite by level, in the mode in which it was measured."""
     measured = Detection.read()
     found = ((level, measured.of(level, measured.mode)) for level in LEVELS)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from conformance.model import records
 from conformance.model.vocabulary import LEVELS
-from conformance.results import privacy
+from conformance.results import scrub
 from conformance.site import health, words
 from conformance.site.cells import Cell
 from conformance.site.columns import Build, release
@@ -155,7 +155,7 @@ def _section(cell: Cell) -> Section:
     return Section(
         cell,
         _facts(cell),
-        [privacy.text(text[:500]) for text in leg["problems"][:10]],
+        [scrub.text(text[:500]) for text in leg["problems"][:10]],
         [
             Gap(row["verdict"], row["id"], _message(row))
             for row in details
@@ -184,7 +184,7 @@ def _facts(cell: Cell) -> dict[str, object]:
         "backend": _backend_words(leg["facts"].get("backend", {})),
         "device": leg["target"]["device"] + (", simulated" if leg["target"].get("simulated") else ""),
         "python": leg["facts"].get("python"),
-        "system": privacy.system(str(leg["facts"].get("platform"))),
+        "system": scrub.system(str(leg["facts"].get("platform"))),
         "suite": str(leg["digests"].get("suite"))[:12],
     }
 
@@ -197,4 +197,4 @@ def _backend_words(backend: Mapping[str, object]) -> str:
 
 def _message(row: records.ResultRow) -> str:
     failures = row.get("failures")
-    return privacy.text(failures[0]["message"][:200]) if failures else ""
+    return scrub.text(failures[0]["message"][:200]) if failures else ""

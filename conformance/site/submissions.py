@@ -9,11 +9,11 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance.certificate import standing
+from conformance.certificate import leg_status
 from conformance.errors import UsageError
 from conformance.model.records import Leg, TargetRecord
 from conformance.results import document as results
-from conformance.results import privacy
+from conformance.results import scrub
 from conformance.site import provenance
 from conformance.site.columns import Build
 from conformance.site.provenance import Provenance
@@ -117,7 +117,7 @@ def place_of(run: Path) -> str:
 
 def printable(text: str, most: int = 120) -> str:
     """Return untrusted text without private paths and unprintable characters, cut to ``most`` characters."""
-    return privacy.text(text.encode("utf-8", "replace").decode("utf-8", "replace"))[:most]
+    return scrub.text(text.encode("utf-8", "replace").decode("utf-8", "replace"))[:most]
 
 
 def _run(run: Path, backend: Backend, today: datetime.date, ours: str) -> Iterator[Submission]:
@@ -146,7 +146,7 @@ def _run(run: Path, backend: Backend, today: datetime.date, ours: str) -> Iterat
         if not isinstance(leg["facts"].get("extra", []), list):
             raise UsageError(f"the facts of leg {leg['mode']} on extra modules are not a list")
         _check_device(backend, leg["target"])
-        standing.of(leg)  # an error here refuses this run only
+        leg_status.leg_status(leg)  # an error here refuses this run only
         if (leg["torch"], leg["mode"]) in seen:
             raise UsageError(f"two of its legs are of mode {leg['mode']} on one build")
         seen.add((leg["torch"], leg["mode"]))

@@ -17,13 +17,13 @@ from conformance.framework.property import Property
 from conformance.framework.recorder import MAX_MESSAGE, Recorder, StopAtFirstFailure
 from conformance.model.records import ResultRow
 from conformance.model.verdicts import CaseId, Failure, Kind, Result, ResultId, Verdict, seed_of
-from conformance.plan import needs
+from conformance.plan import capability_requirements
 from conformance.plan.plan import Case
 from conformance.process_control.watchdog import Watchdog
 from conformance.properties.registry import find as find_property
 from conformance.results import diff
 from conformance.results.journal import Journal
-from conformance.results.ledger import unusable
+from conformance.results.run_state import unusable
 from conformance.subjects import catalogue
 from conformance.target.target import Target
 from conformance.worker import evidence, sample_pattern
@@ -154,7 +154,7 @@ class Executor:
             self.watchdog.feed()
         recorder = Recorder(result_id, seed=seed, about_emptiness=entry.about_emptiness)
         recorder.watch = watch
-        recorder.lacking = needs.lacking(self.target, entry, subject.kind, subject.name)
+        recorder.lacking = capability_requirements.lacking(self.target, entry, subject.kind, subject.name)
         deadly = [word for word in recorder.lacking if word in self.target.crashing]
         if deadly:
             recorder.unsupported(f"not run: {' and '.join(deadly)} ends the process, as the target file says")

@@ -120,13 +120,13 @@ def prepare(target_file: str, mode: str, level: str, extra: list[str]) -> Prepar
 
 def _plan(file: TargetFile, target: Target, level: str) -> Plans:
     """Plan a level and the full one. UsageError if the target's file names results that do not exist."""
-    from conformance.expectations import declarations
+    from conformance.expectations import target_file_patterns
     from conformance.plan import plan
     from conformance.properties.registry import properties
     from conformance.subjects import catalogue
 
     full = plan.build(target, "full", target.modes)
-    declarations.check(file, lambda: full)
+    target_file_patterns.check(file, lambda: full)
     chosen = plan.build(target, level)
     # Kinds and names of the properties that the mode has.
     here = [

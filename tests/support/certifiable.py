@@ -16,7 +16,7 @@ from conformance.model import digests
 from conformance.model.verdicts import Verdict, seed_of
 from conformance.plan.levels import manifest
 from conformance.results import document
-from conformance.results.judgement import ordered
+from conformance.results.leg_summary import ordered
 from conformance.target.file import DTYPES
 
 Leg = dict[str, Any]

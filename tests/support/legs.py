@@ -10,7 +10,7 @@ from conformance.expectations.entries import Book, Expectation
 from conformance.model.verdicts import Kind
 from conformance.plan.plan import Case, Plan
 from conformance.results import document
-from conformance.results.ledger import Ledger
+from conformance.results.run_state import Ledger
 
 DAY = datetime.date(2030, 1, 1)
 HEADER = {

@@ -19,8 +19,8 @@ from typing import Any
 from conformance.errors import UsageError
 from conformance.model.verdicts import ResultId
 from conformance.model.vocabulary import LEVELS
+from conformance.plan import capability_requirements as capabilities
 from conformance.plan import levels
-from conformance.plan import needs as capabilities
 
 PATH = levels.FOLDER / "manifest.json"
 SCHEMA = 1
@@ -106,7 +106,7 @@ class Entry:
 
 
 @dataclasses.dataclass(frozen=True)
-class Demand:
+class LevelRequirements:
     """The requirements of a level in a mode on a torch minor. ``waived`` are kinds of failure by result."""
 
     minor: Minor
@@ -166,7 +166,7 @@ class Manifest:
                         seen.add(text)
                         yield statement, subject, dtype
 
-    def demand(self, version: str, mode: str, level: str) -> Demand:
+    def demand(self, version: str, mode: str, level: str) -> LevelRequirements:
         """The requirements of a level in a mode; UsageError for a minor that the manifest does not know."""
         minor = minor_of(version)
         self.check_minor(minor)
@@ -203,7 +203,7 @@ def _case(name: str) -> str:
 
 
 @functools.lru_cache(maxsize=32)
-def _demand(manifest: Manifest, minor: Minor, mode: str, level: str) -> Demand:
+def _demand(manifest: Manifest, minor: Minor, mode: str, level: str) -> LevelRequirements:
     chosen = levels.load(level)
     floor = chosen.floor(mode)
     entries: dict[str, Entry] = {}
@@ -223,7 +223,7 @@ def _demand(manifest: Manifest, minor: Minor, mode: str, level: str) -> Demand:
     placed = {
         entry.id.case.subject for entry in entries.values() if entry.id.case.property == levels.PLACEMENT
     }
-    return Demand(
+    return LevelRequirements(
         minor,
         mode,
         level,

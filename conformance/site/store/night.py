@@ -8,7 +8,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from conformance.certificate import entitlement, standing
+from conformance.certificate import leg_status, level_assessment
 from conformance.errors import UsageError
 from conformance.model.records import Leg, ResultRow
 from conformance.plan.levels import manifest
@@ -88,7 +88,7 @@ class Night:
             passed=sum(int(totals.get(word, 0)) for word in _GOOD),
             planned=planned,
             claimed=planned - int(totals.get("unsupported", 0)),
-            status=standing.of(leg)[0],
+            status=leg_status.leg_status(leg)[0],
         )
 
     def compared(self, rows: Sequence[ResultRow], before: Night, rows_before: Sequence[ResultRow]) -> Night:
@@ -158,6 +158,6 @@ def _manifest() -> manifest.Manifest:
 def _held(leg: Leg) -> str | None:
     """Return the broadest level that a leg holds, or None, also if the manifest does not know its torch."""
     try:
-        return entitlement.held(leg, _manifest())
+        return level_assessment.held(leg, _manifest())
     except UsageError:
         return None

@@ -9,7 +9,7 @@ from typing import Any
 from conformance.model.records import FailureRow, ResultRow
 from conformance.model.verdicts import Verdict
 from conformance.report.compact import LETTERS
-from conformance.results import privacy
+from conformance.results import scrub
 
 #: Letters of verdicts, as in the report.
 LETTER_OF = {verdict.value: letter for verdict, letter in LETTERS.items()}
@@ -143,13 +143,13 @@ def _kept(row: ResultRow) -> ResultRow:
     """The part of a result that is kept: enough to tell one failure from another."""
     kept: ResultRow = {"id": row["id"], "verdict": row["verdict"], "seconds": 0.0}
     failures: list[FailureRow] = [
-        {"kind": failure["kind"][:20], "message": privacy.text(failure["message"][:_MESSAGE])}
+        {"kind": failure["kind"][:20], "message": scrub.text(failure["message"][:_MESSAGE])}
         for failure in _first_of_each_kind(row.get("failures", []))
     ]
     if failures:
         kept["failures"] = failures
     elif row.get("notes"):
-        kept["notes"] = [privacy.text(row["notes"][-1][:_MESSAGE])]
+        kept["notes"] = [scrub.text(row["notes"][-1][:_MESSAGE])]
     if samples := row.get("failed_samples", [])[:_SAMPLES]:
         kept["failed_samples"] = samples
     if "pattern" in row:

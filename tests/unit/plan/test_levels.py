@@ -9,7 +9,7 @@ import pytest
 
 from conformance.model import vocabulary
 from conformance.model.vocabulary import LEVELS
-from conformance.plan import levels, needs, plan
+from conformance.plan import capability_requirements, levels, plan
 from conformance.plan.levels import manifest
 from conformance.plan.levels.manifest import Manifest
 from conformance.properties.registry import properties
@@ -41,7 +41,7 @@ def test_every_name_in_a_level_exists() -> None:
             assert (take.properties or set()) <= known[take.kind]
             if take.kind in names:
                 assert (take.subjects or set()) <= names[take.kind], level.name
-    for kind, name in needs._of_subjects():
+    for kind, name in capability_requirements._of_subjects():
         assert name in names[kind]
 
 

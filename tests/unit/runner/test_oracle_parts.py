@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conformance.model.records import OracleCheck, OracleValue
-from conformance.results.ledger import Ledger
+from conformance.results.run_state import Ledger
 from conformance.runner import leg
 
 

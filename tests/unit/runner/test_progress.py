@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from conformance.results.ledger import Ledger
+from conformance.results.run_state import Ledger
 from conformance.runner.progress import Progress
 
 

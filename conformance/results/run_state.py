@@ -187,7 +187,7 @@ def _poisoned(row: AttemptRow) -> bool:
     return any(failure["kind"] == Kind.STATE.value for failure in row.get("failures", ()))
 
 
-def settle(rows: Sequence[AttemptRow]) -> tuple[str, AttemptRow]:
+def final_attempt(rows: Sequence[AttemptRow]) -> tuple[str, AttemptRow]:
     """The verdict of all attempts at a result, before expectations, and the attempt that shows it best.
 
     A good last attempt after a bad one is ``flaky``; if the last one is bad, the worst counts. An attempt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conformance.builds import installed_torch
-from conformance.plan import plan, releases
+from conformance.plan import plan, release_exclusions
 from conformance.target import file as target_file
 
 MODES = ("eager", "compile", "graph", "distributed")
@@ -19,9 +19,9 @@ def every() -> list[str]:
 
 
 def test_each_pattern_is_of_results_that_there_are(every):
-    for entry in releases.load():
+    for entry in release_exclusions.load():
         for pattern in entry.ids:
-            expression = releases.compile_pattern(pattern)
+            expression = release_exclusions.compile_pattern(pattern)
             assert any(expression.fullmatch(name) for name in every), pattern
 
 
@@ -29,12 +29,12 @@ def test_newer_releases_are_asked_all(every):
     for version in ("2.13.0", "2.15.0+cu132", installed_torch.version()):
         for name in every[::97]:
             case, _, dtype = name.rpartition("@")
-            assert releases.asked(case, (dtype,), version) == (dtype,)
+            assert release_exclusions.dtypes_passed_by_release(case, (dtype,), version) == (dtype,)
 
 
 @pytest.mark.parametrize("version", ["2.6.0", "2.6.0+cu124", "2.6.0+git2236df1"])
 def test_an_older_one_is_not(version):
-    asked = releases.asked
+    asked = release_exclusions.dtypes_passed_by_release
     assert asked("masks/indexing", ("float32", "int64"), version) == ()
     assert asked("diagonals/shape", ("float16", "bfloat16", "float32"), version) == ("float32",)
     assert asked("value/unique", ("uint8", "uint16"), version) == ("uint8",)
@@ -66,4 +66,4 @@ def test_a_file_that_is_wrong(text, tmp_path):
     file = tmp_path / "releases.toml"
     file.write_text(text)
     with pytest.raises(ValueError, match=r"releases\.toml|no scope"):
-        releases.load(file)
+        release_exclusions.load(file)

@@ -1,6 +1,6 @@
 """The judgement of a leg: the final verdicts of its results, and everything that follows from them.
 
-:func:`conformance.results.outcome.judge` makes it from the events of a run, :mod:`conformance.results.merge`
+:func:`conformance.results.final_verdicts.judge` makes it from the events of a run, :mod:`conformance.results.merge`
 from the shards of a leg, and :meth:`Judgement.of` counts a finished leg again, for readers that do not trust
 its sums: the check of a results file, and certificates.
 """
@@ -12,7 +12,7 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
-from conformance.expectations import judge
+from conformance.expectations import entry_states
 from conformance.model.records import ExpectationRecord, ExpectationReport, Leg, Missing, ResultRow, Totals
 from conformance.model.verdicts import Verdict
 from conformance.results import exit_codes
@@ -90,9 +90,9 @@ class Judgement:
 def report(records: list[ExpectationRecord], mode: str, *, whole: bool) -> ExpectationReport:
     """The expectations of a leg. Of a part of one, only expired entries are problems."""
     problems = (
-        judge.problems(records, mode)
+        entry_states.problems(records, mode)
         if whole
-        else [judge.expired(record) for record in records if record["expired"]]
+        else [entry_states.expired(record) for record in records if record["expired"]]
     )
     return {"judged": whole, "problems": problems, "entries": records}
 

@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from conformance.certificate.document import Certificate
-from conformance.certificate.entitlement import Entitlement, part
+from conformance.certificate.level_assessment import LevelAssessment, part
 from conformance.model.records import Leg
 from conformance.model.verdicts import ResultId
 from conformance.plan.levels import includes
-from conformance.plan.levels.detection import Power
 from conformance.plan.levels.manifest import words as minor_words
+from conformance.plan.levels.mutation_score import LevelScore
 from conformance.report.summary import repeat, target_word, title
 
 #: Groups that are shown, and results of each.
@@ -19,13 +19,13 @@ GROUPS = 12
 SHOWN = 3
 
 
-def claim(entitlement: Entitlement) -> str:
+def claim(entitlement: LevelAssessment) -> str:
     """``core in eager on torch 2.13``."""
     demand = entitlement.demand
     return f"{demand.level} in {demand.mode} on torch {minor_words(demand.minor)}"
 
 
-def counted(entitlement: Entitlement) -> Iterator[str]:
+def counted(entitlement: LevelAssessment) -> Iterator[str]:
     """The counts of an entitlement: what passed, and beside it what is not claimed."""
     counts = entitlement.counts()
     share = 100 * counts["claimed"] / counts["due"] if counts["due"] else 0.0
@@ -41,7 +41,7 @@ def counted(entitlement: Entitlement) -> Iterator[str]:
 
 
 def refused(
-    leg: Leg, entitlement: Entitlement, held: str | None, narrowest: Entitlement | None = None
+    leg: Leg, entitlement: LevelAssessment, held: str | None, narrowest: LevelAssessment | None = None
 ) -> Iterator[str]:
     """A refusal: what the leg lacks of a level, by cause, the level that it holds, and what to do next.
 
@@ -70,7 +70,7 @@ def refused(
     yield from _advice(leg, entitlement, held)
 
 
-def _advice(leg: Leg, entitlement: Entitlement, held: str | None) -> Iterator[str]:
+def _advice(leg: Leg, entitlement: LevelAssessment, held: str | None) -> Iterator[str]:
     level, mode = entitlement.demand.level, entitlement.demand.mode
     target = shlex.quote(target_word(leg))
     if entitlement.unfit == (part(leg),):
@@ -95,7 +95,7 @@ def _advice(leg: Leg, entitlement: Entitlement, held: str | None) -> Iterator[st
         yield f"or certify what is held: conformance certify DIR --level {held} --mode {mode} -o BUNDLE"
 
 
-def granted(entitlement: Entitlement, certificate: Certificate) -> Iterator[str]:
+def granted(entitlement: LevelAssessment, certificate: Certificate) -> Iterator[str]:
     """The lines of a certificate."""
     target = certificate["statements"]["target"]
     yield f"{target['name']}: {claim(entitlement)}, {certificate['claim']['attestation']}"
@@ -143,7 +143,7 @@ def _detection(certificate: Certificate) -> str:
     found = certificate["evidence"]["detection"]
     if found is None:
         return f"detection power of the suite: not measured in mode {certificate['claim']['mode']}"
-    power = Power(found["killed"], found["of"], found["killed_called"], found["of_called"])
+    power = LevelScore(found["killed"], found["of"], found["killed_called"], found["of_called"])
     return f"detection power of the level: {power.words()} (measured on {found['measured_on']})"
 
 

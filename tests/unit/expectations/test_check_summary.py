@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from conformance.expectations import decided
+from conformance.expectations import check_summary
 from conformance.expectations.entries import Book, Expectation
 from tests.support.legs import DAY, expected, judged
 
@@ -15,8 +15,8 @@ def said(
 ) -> str:
     """The last line of a check of entries of a target that has the results ``p/good@d`` and ``p/bad@d``."""
     plans = {mode: frozenset(["p/good@d", "p/bad@d"]) for mode in modes}
-    found = decided.look(Book(tuple(entries), ""), plans, legs, ["2.13.0"], DAY)
-    return decided.summary(found, problems)
+    found = check_summary.look(Book(tuple(entries), ""), plans, legs, ["2.13.0"], DAY)
+    return check_summary.summary(found, problems)
 
 
 def test_only_what_a_whole_run_decided_is_called_true() -> None:

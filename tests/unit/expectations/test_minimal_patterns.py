@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from conformance.expectations.covering import minimal
+from conformance.expectations.minimal_patterns import minimal
 from conformance.model.id_patterns import matches
 
 IDS = [f"{name}/{subject}@{dtype}" for name in ("value", "out") for dtype in ("float32", "int64")

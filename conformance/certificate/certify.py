@@ -8,24 +8,24 @@ from typing import Any
 
 from conformance.certificate import document
 from conformance.certificate.document import Certificate
-from conformance.certificate.entitlement import Entitlement, judge
+from conformance.certificate.level_assessment import LevelAssessment, judge
 from conformance.errors import UsageError
 from conformance.model import digests
 from conformance.model.records import Document, Leg
 from conformance.plan.levels.manifest import Manifest
 from conformance.results import document as result_files
-from conformance.results import privacy
+from conformance.results import scrub
 
 
 def scrubbed(leg: Leg) -> Document:
     """The results document of one leg as a bundle holds it, made on the machine that hands it on."""
-    kept = privacy.leg(leg)
+    kept = scrub.leg(leg)
     for row in kept["results"]:
         if "failures" in row:
-            row["failures"] = privacy.without_host(row["failures"])
+            row["failures"] = scrub.without_host(row["failures"])
         if "notes" in row:
-            row["notes"] = privacy.without_host(row["notes"])
-    kept["problems"] = privacy.without_host(kept["problems"])
+            row["notes"] = scrub.without_host(row["notes"])
+    kept["problems"] = scrub.without_host(kept["problems"])
     return result_files.document([kept])
 
 
@@ -40,7 +40,7 @@ def suite_problem(leg: Leg) -> str | None:
     )
 
 
-def issue(leg: Leg, manifest: Manifest, level: str) -> tuple[Entitlement, Certificate, Document]:
+def issue(leg: Leg, manifest: Manifest, level: str) -> tuple[LevelAssessment, Certificate, Document]:
     """The entitlement of a leg, its certificate and scrubbed results; the last two are for entitled ones."""
     kept = scrubbed(leg)
     entitlement = judge(kept["legs"][0], manifest, level)
@@ -54,7 +54,7 @@ def issue(leg: Leg, manifest: Manifest, level: str) -> tuple[Entitlement, Certif
 class Verification:
     """The outcome of checking a bundle: its certificate made again, and every difference."""
 
-    found: Entitlement
+    found: LevelAssessment
     certificate: Certificate
     problems: tuple[str, ...]
 
@@ -80,7 +80,7 @@ def verify(certificate: Certificate, results: Document, manifest: Manifest) -> V
         problems.append(problem)
     if result_files.document([leg]) != results:
         problems.append("the head of results.json does not follow from its rows")
-    if privacy.leg(leg) != leg:
+    if scrub.leg(leg) != leg:
         problems.append("results.json holds what a certificate leaves out: paths, hosts or variables")
     problems += [
         f"{where} is {_short(stated)}, recounted {_short(counted)}"

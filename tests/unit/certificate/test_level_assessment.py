@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from conformance.certificate import entitlement
-from conformance.certificate.entitlement import Entitlement
+from conformance.certificate import level_assessment
+from conformance.certificate.level_assessment import LevelAssessment
 from conformance.plan import levels
 from conformance.plan.levels import manifest
 from tests.support import certifiable
 from tests.support.certifiable import Leg
 
 
-def judged(leg: Leg, level: str | None = None) -> Entitlement:
-    return entitlement.judge(leg, manifest.load(), level or leg["level"])
+def judged(leg: Leg, level: str | None = None) -> LevelAssessment:
+    return level_assessment.judge(leg, manifest.load(), level or leg["level"])
 
 
 def declaring(leg: Leg, **changes: Any) -> Leg:
@@ -29,7 +29,7 @@ def test_all_passes_hold_the_level_and_every_narrower_one() -> None:
     assert found.entitled and found.counts()["passed"] == found.counts()["due"] == len(leg["results"])
     assert judged(leg, "bringup").entitled
     assert not judged(leg, "training").entitled
-    assert entitlement.held(leg, manifest.load()) == "core"
+    assert level_assessment.held(leg, manifest.load()) == "core"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_run_that_is_not_whole_yields_no_level(change: dict[str, Any], words: 
     found = judged(leg, "bringup")
     assert not found.entitled
     assert any(words in reason for reason in found.unfit), found.unfit
-    assert entitlement.held(leg, manifest.load()) is None
+    assert level_assessment.held(leg, manifest.load()) is None
 
 
 def test_extra_modules_and_sums_that_do_not_follow_yield_no_level() -> None:

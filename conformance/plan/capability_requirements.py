@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @functools.cache
 def _of_subjects() -> dict[tuple[str, str], tuple[str, ...]]:
-    data = tomllib.loads((Path(__file__).parent / "levels" / "needs.toml").read_text())
+    data = tomllib.loads((Path(__file__).parent / "levels" / "subject_capabilities.toml").read_text())
     by_subject: dict[tuple[str, str], tuple[str, ...]] = {}
     for kind, table in data.items():
         for word, names in table.items():

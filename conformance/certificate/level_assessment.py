@@ -6,14 +6,14 @@ import collections
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from conformance.certificate.claims import Declaration
+from conformance.certificate.target_declaration import Declaration
 from conformance.model.records import Leg, ResultRow
 from conformance.model.verdicts import Placement, Verdict, seed_of
 from conformance.model.vocabulary import LEVELS
 from conformance.plan import levels
-from conformance.plan.levels.manifest import Demand, Entry, Manifest, words
+from conformance.plan.levels.manifest import Entry, LevelRequirements, Manifest, words
 from conformance.results import exit_codes, merge
-from conformance.results.judgement import Judgement
+from conformance.results.leg_summary import Judgement
 
 _RAN_ON_THE_DEVICE = (Placement.NATIVE.value, Placement.COMPOSITE.value)
 #: Verdicts that a waiver can answer for: a failure that was seen, once or each time.
@@ -21,14 +21,14 @@ _WAIVABLE = (Verdict.FAIL.value, Verdict.XFAIL.value, Verdict.CRASH.value, Verdi
 
 
 @dataclasses.dataclass(frozen=True)
-class Entitlement:
+class LevelAssessment:
     """The rows of a leg, sorted by what they mean for a level.
 
     ``unfit`` are reasons for which the run as a whole yields no level; ``missing`` are results by what is
     wrong with them, ``not_claimed`` by what the target file does not declare, all sorted.
     """
 
-    demand: Demand
+    demand: LevelRequirements
     passed: tuple[str, ...]
     waived: tuple[str, ...]
     missing: Mapping[str, tuple[str, ...]]
@@ -67,7 +67,7 @@ class Entitlement:
 _REFUSED = (Verdict.PASS.value, Verdict.UNSUPPORTED.value)
 
 
-def judge(leg: Leg, manifest: Manifest, level: str) -> Entitlement:
+def judge(leg: Leg, manifest: Manifest, level: str) -> LevelAssessment:
     """Hold a leg against a level; UsageError if the manifest does not know its torch."""
     demand = manifest.demand(leg["torch"], leg["mode"], level)
     declaration = Declaration.of(leg)
@@ -115,7 +115,7 @@ def judge(leg: Leg, manifest: Manifest, level: str) -> Entitlement:
     for name, place in placements.items():
         if place not in _RAN_ON_THE_DEVICE:
             missing[f"placed {place}, although a device must run it itself"].append(name)
-    return Entitlement(
+    return LevelAssessment(
         demand,
         tuple(sorted(passed)),
         tuple(sorted(waived)),
@@ -174,7 +174,7 @@ def _consistent(leg: Leg) -> Iterator[str]:
         yield f"the oracle gave other values when it was asked again: {leg['oracle']['differences'][0]}"
 
 
-def _wrong(row: ResultRow | None, demand: Demand, entry: Entry) -> str | None:
+def _wrong(row: ResultRow | None, demand: LevelRequirements, entry: Entry) -> str | None:
     """The fault of the row of a claimed result, in words to group by; None if it passes."""
     if row is None:
         return "no result"
@@ -203,13 +203,13 @@ def _left_out(row: ResultRow | None, declaration: Declaration) -> str | None:
     return next((name for name in row.get("undeclared", ()) if name not in declaration.dtypes), None)
 
 
-def _excused(row: ResultRow, demand: Demand, name: str) -> bool:
+def _excused(row: ResultRow, demand: LevelRequirements, name: str) -> bool:
     """Return True if torch itself is known to cause every kind of failure that the row shows."""
     kinds = {failure["kind"] for failure in row.get("failures", ())}
     return row["verdict"] in _WAIVABLE and bool(kinds) and kinds <= demand.waived.get(name, frozenset())
 
 
-def _placements(rows: Mapping[str, ResultRow], demand: Demand) -> Iterator[tuple[str, str]]:
+def _placements(rows: Mapping[str, ResultRow], demand: LevelRequirements) -> Iterator[tuple[str, str]]:
     """The placement of each operator that must not fall back; an unknown one counts as fallback."""
     native = frozenset(demand.native)
     for name, entry in demand.entries.items():

@@ -14,7 +14,7 @@ from conformance.framework.property import REGISTRY, register
 from conformance.framework.recorder import Recorder
 from conformance.model import vocabulary
 from conformance.model.verdicts import Kind, Result, Verdict
-from conformance.plan import needs, plan
+from conformance.plan import capability_requirements, plan
 from conformance.plan.plan import Case
 from conformance.properties import registry
 from conformance.subjects import catalogue
@@ -143,11 +143,11 @@ def test_without_what_nothing_refuses_there_is_no_result(monkeypatch: pytest.Mon
 
 def test_subjects_bring_needs_of_their_own() -> None:
     entry = registry.find("operator", "out")
-    assert needs.needed(entry, "operator", "add") == ("out_variants",)
-    assert needs.needed(entry, "operator", "bernoulli") == ("out_variants", "random")
+    assert capability_requirements.needed(entry, "operator", "add") == ("out_variants",)
+    assert capability_requirements.needed(entry, "operator", "bernoulli") == ("out_variants", "random")
     target = _target(random=False)
-    assert needs.lacking(target, entry, "operator", "bernoulli") == ("random",)
-    assert needs.lacking(target, entry, "operator", "add") == ()
+    assert capability_requirements.lacking(target, entry, "operator", "bernoulli") == ("random",)
+    assert capability_requirements.lacking(target, entry, "operator", "add") == ()
 
 
 def test_undeclared_capabilities_of_the_suites_properties_leave_results_in_the_plan() -> None:

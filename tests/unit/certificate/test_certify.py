@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from conformance import cli
-from conformance.certificate import issue
+from conformance.certificate import certify
 from conformance.model.vocabulary import LEVELS
-from conformance.plan.levels.detection import Detection, Power
+from conformance.plan.levels.mutation_score import Detection, LevelScore
 from tests.support import certifiable
 
 
@@ -49,8 +49,8 @@ def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_scrubbed_leg_stays_as_it_is() -> None:
-    once = issue.scrubbed(certifiable.leg())
-    check: Callable[[Any], Any] = issue.scrubbed
+    once = certify.scrubbed(certifiable.leg())
+    check: Callable[[Any], Any] = certify.scrubbed
     assert check(once["legs"][0]) == once
 
 
@@ -62,7 +62,9 @@ def test_a_certificate_says_how_much_its_suite_sees(
         ("eager", "detection power of the level: 45.0 % of 100 planted faults, 88.0 % of the 50"),
         ("graph", "detection power of the suite: not measured in mode"),
     ):
-        figures = Detection("mine", mode, "2.13", "2026-01-02", dict.fromkeys(LEVELS, Power(45, 100, 44, 50)))
+        figures = Detection(
+            "mine", mode, "2.13", "2026-01-02", dict.fromkeys(LEVELS, LevelScore(45, 100, 44, 50))
+        )
         monkeypatch.setattr(Detection, "read", staticmethod(lambda figures=figures: figures))
         assert cli.main(["certify", str(out), "-o", str(tmp_path / f"{mode}.zip")]) == 0
         assert words in capsys.readouterr().out

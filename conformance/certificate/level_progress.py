@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from conformance.certificate import entitlement
+from conformance.certificate import level_assessment
 from conformance.errors import UsageError
 from conformance.model.records import Leg
 from conformance.model.vocabulary import LEVELS
@@ -26,7 +26,7 @@ def of(legs: Sequence[Leg]) -> list[LevelProgress]:
 def _leg(number: int, legs: Sequence[Leg], known: Manifest) -> Iterator[LevelProgress]:
     held: LevelProgress | None = None
     for level in LEVELS:
-        if not entitlement.levels_within(legs[number]["level"], level):
+        if not level_assessment.levels_within(legs[number]["level"], level):
             break
         try:
             progress = _level(number, legs, known, level)
@@ -46,7 +46,7 @@ def _leg(number: int, legs: Sequence[Leg], known: Manifest) -> Iterator[LevelPro
 
 def _level(number: int, legs: Sequence[Leg], known: Manifest, level: str) -> LevelProgress | None:
     leg = legs[number]
-    found = entitlement.judge(leg, known, level)
+    found = level_assessment.judge(leg, known, level)
     if not found.due:
         return None
     missing = {name for names in found.missing.values() for name in names}

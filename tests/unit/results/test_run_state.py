@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.results.ledger import Ledger, settle, unusable
-from conformance.results.outcome import decide
+from conformance.results.final_verdicts import decide
+from conformance.results.run_state import Ledger, final_attempt, unusable
 from tests.support.legs import expected, row, run_leg
 
 
@@ -28,14 +28,14 @@ def test_words_of_a_poisoned_device() -> None:
     ],
 )
 def test_attempts_settle(attempts: list[str], verdict: str) -> None:
-    found, shown = settle([row("p/s@d", attempt) for attempt in attempts])
+    found, shown = final_attempt([row("p/s@d", attempt) for attempt in attempts])
     assert found == verdict
     assert (shown["verdict"] == verdict) or verdict == "flaky"
 
 
 def test_a_blamed_attempt_gives_way_to_one_in_a_fresh_process_but_is_not_forgotten() -> None:
     attempts = [row("p/s@d", "fail", "value", "state"), row("p/s@d", "vacuous", "vacuous", attempt=2)]
-    verdict, shown = settle(attempts)
+    verdict, shown = final_attempt(attempts)
     assert verdict == "vacuous"
     assert [failure["kind"] for failure in shown["failures"]] == ["vacuous", "state"]
     attempts[1] = row("p/s@d", "fail", "value", attempt=2)
@@ -68,7 +68,7 @@ def test_a_malformed_event_is_a_problem_and_not_the_end() -> None:
     ],
 )
 def test_flaky_stays_flaky(attempts: list[str], verdict: str) -> None:
-    assert settle([row("p/s@d", attempt) for attempt in attempts])[0] == verdict
+    assert final_attempt([row("p/s@d", attempt) for attempt in attempts])[0] == verdict
 
 
 def test_the_number_of_a_process_may_come_again_after_a_kill() -> None:

@@ -15,11 +15,11 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-FILE = Path(__file__).with_name("releases.toml")
+FILE = Path(__file__).with_name("release_exclusions.toml")
 
 
 @dataclasses.dataclass(frozen=True)
-class Absent:
+class ReleaseExclusion:
     """Results that a range of releases does not have, and why."""
 
     ids: tuple[str, ...]
@@ -28,7 +28,7 @@ class Absent:
 
 
 @functools.cache
-def load(file: Path = FILE) -> tuple[Absent, ...]:
+def load(file: Path = FILE) -> tuple[ReleaseExclusion, ...]:
     """All entries. ValueError if the file does not have the right form."""
     data = tomllib.loads(file.read_text())
     if data.pop("schema", None) != 1 or set(data) - {"absent"}:
@@ -37,7 +37,7 @@ def load(file: Path = FILE) -> tuple[Absent, ...]:
     for entry in data.get("absent", ()):
         if set(entry) != {"ids", "torch", "why"}:
             raise ValueError(f"an entry of {file.name} has {sorted(entry)}; it has ids, torch and why")
-        entries.append(Absent(tuple(entry["ids"]), TorchScope.parse(entry["torch"]), entry["why"]))
+        entries.append(ReleaseExclusion(tuple(entry["ids"]), TorchScope.parse(entry["torch"]), entry["why"]))
     return tuple(entries)
 
 
@@ -48,7 +48,7 @@ def _of(version: str) -> tuple[frozenset[str], tuple[str, ...]]:
     return literal, tuple(pattern for pattern in patterns if pattern not in literal)
 
 
-def asked(case: str, dtypes: tuple[str, ...], version: str) -> tuple[str, ...]:
+def dtypes_passed_by_release(case: str, dtypes: tuple[str, ...], version: str) -> tuple[str, ...]:
     """Those of the dtypes in which a release of torch makes a case's promise; nearly always all."""
     literal, patterns = _of(version)
     if not literal and not patterns:

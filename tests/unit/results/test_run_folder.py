@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from conformance.errors import UsageError
-from conformance.plan.request import Request
+from conformance.plan.run_request import Request
 from conformance.report import files
-from conformance.results import folders
+from conformance.results import run_folder
 from conformance.target import file as target_file
 from tests.support.legs import leg as make_leg
 
@@ -40,7 +40,7 @@ def test_a_whole_run_is_not_replaced_by_a_part_of_it(
     words: dict[str, Any] = {"modes": ("eager",), "output": tmp_path, **now}
     chosen = Request(target=target_file.load("cpu"), target_argument="cpu", **words)
     if not refused:
-        folders.check_narrower(chosen)
+        run_folder.check_narrower(chosen)
         return
     with pytest.raises(UsageError, match="holds a whole run"):
-        folders.check_narrower(chosen)
+        run_folder.check_narrower(chosen)

@@ -7,15 +7,15 @@ import datetime
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from conformance.expectations import judge as expected
+from conformance.expectations import entry_states as expected
 from conformance.expectations.entries import Book, Expectation
 from conformance.expectations.index import Index
 from conformance.model.records import AttemptRow, AttemptSummary, Header, ResultRow
 from conformance.model.verdicts import Verdict
 from conformance.plan.levels import manifest
 from conformance.plan.plan import Plan
-from conformance.results.judgement import SHOWN, Judgement, report
-from conformance.results.ledger import BAD, Ledger, settle
+from conformance.results.leg_summary import SHOWN, Judgement, report
+from conformance.results.run_state import BAD, Ledger, final_attempt
 
 #: Verdicts that an expectation can excuse.
 _EXCUSABLE = (Verdict.FAIL.value, Verdict.CRASH.value, Verdict.TIMEOUT.value)
@@ -25,7 +25,7 @@ MAX_ATTEMPT_MESSAGE = 1000
 
 
 @dataclasses.dataclass
-class Outcome:
+class JudgedRows:
     """Rows of the results file by result id, and the expectations whose results all pass."""
 
     rows: dict[str, ResultRow]
@@ -68,7 +68,7 @@ def decide(
     attempts: Mapping[str, list[AttemptRow]],
     expectations: list[Expectation],
     covers: Callable[[Expectation, int], bool] = lambda entry, matched: True,
-) -> Outcome:
+) -> JudgedRows:
     """The final row of every result.
 
     A failing result becomes ``xfail`` if expectations name every kind of failure that it showed in any
@@ -78,7 +78,7 @@ def decide(
     """
     rows = {result_id: _row(kept) for result_id, kept in attempts.items()}
     if not expectations:
-        return Outcome(rows, [])
+        return JudgedRows(rows, [])
     index = Index(rows)
     by_result: dict[str, list[Expectation]] = {}
     matched: list[tuple[Expectation, list[str]]] = []
@@ -102,7 +102,7 @@ def decide(
                 _note(rows[result_id], f"passes although {entry.kind.value} is expected; remove {entry}")
     for result_id, entries in by_result.items():
         _excuse(rows[result_id], entries)
-    return Outcome(rows, obsolete)
+    return JudgedRows(rows, obsolete)
 
 
 def waive(rows: Mapping[str, ResultRow], waivers: Mapping[str, Mapping[str, str]]) -> None:
@@ -127,7 +127,7 @@ def _passes(row: ResultRow) -> bool:
 
 
 def _row(attempts: list[AttemptRow]) -> ResultRow:
-    verdict, shown = settle(attempts)
+    verdict, shown = final_attempt(attempts)
     row = cast("ResultRow", {key: value for key, value in shown.items() if key != "attempt"})
     row["verdict"] = verdict
     if len(attempts) > 1:

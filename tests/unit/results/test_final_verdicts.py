@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from conformance.results.outcome import decide, waive
+from conformance.results.final_verdicts import decide, waive
 from tests.support.legs import expected, row
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from conformance.certificate import entitlement
+from conformance.certificate import level_assessment
 from conformance.model.records import Leg
 from conformance.plan import levels
 from conformance.results.exit_codes import OK, UNEXPECTED, USAGE
-from conformance.results.judgement import Judgement
+from conformance.results.leg_summary import Judgement
 
 #: ``refused``: it did not start.
 STANDINGS = ("passed", "failed", "incomplete", "refused")
 
 
-def of(leg: Leg) -> tuple[str, str]:
+def leg_status(leg: Leg) -> tuple[str, str]:
     """One of ``STANDINGS``, and in words why it is not ``passed``."""
     rows = leg["results"]
     if leg["exit"] == USAGE and not rows:
@@ -23,7 +23,7 @@ def of(leg: Leg) -> tuple[str, str]:
     if leg["oracle"]["differences"]:
         why.append(f"{len(leg['oracle']['differences'])} oracle values differ without the backend")
     # Level smoke certifies nothing, but a run of it can be complete.
-    why += [text for text in entitlement.whole(leg) if not text.startswith(f"level {levels.SMOKE}")]
+    why += [text for text in level_assessment.whole(leg) if not text.startswith(f"level {levels.SMOKE}")]
     if why:
         return "incomplete", "; ".join([*why, *leg["problems"]])[:1000]
     unexpected = Judgement.of(leg).unexpected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.results import privacy
+from conformance.results import scrub
 
 
 @pytest.mark.parametrize(
@@ -27,5 +27,5 @@ from conformance.results import privacy
     ],
 )
 def test_paths_and_hosts_are_left_out_of_texts(text: str, wanted: str) -> None:
-    assert privacy.text(text) == wanted
-    assert privacy.text(wanted) == wanted
+    assert scrub.text(text) == wanted
+    assert scrub.text(wanted) == wanted

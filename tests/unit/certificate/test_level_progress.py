@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.certificate import progress
+from conformance.certificate import level_progress
 from conformance.commands import common
 from conformance.report import html
 from conformance.report.opening import LevelProgress
@@ -21,7 +21,7 @@ OFF = {"verdict": "fail", "failures": [{"kind": "exception", "message": "the cal
 
 
 def levels(*legs: Leg) -> list[tuple[int, str, bool]]:
-    return [(one.leg, one.level, one.holds) for one in progress.of(legs)]
+    return [(one.leg, one.level, one.holds) for one in level_progress.of(legs)]
 
 
 def failing(leg: Leg, count: int) -> Leg:
@@ -57,7 +57,7 @@ def test_what_is_missing_is_given_by_cause() -> None:
     leg = failing(certifiable.leg("bringup"), 3)
     gone = next(row for row in leg["results"] if row["verdict"] == "pass")
     leg["results"].remove(gone)
-    (one,) = progress.of([leg])
+    (one,) = level_progress.of([leg])
     assert (one.due - one.passed, one.missing) == (4, 4)
     assert [(blocker.count, blocker.said) for blocker in one.blockers] == [
         (3, "the call raised RuntimeError: off"),
@@ -77,7 +77,7 @@ def test_many_causes_are_counted_beyond_the_first_dozen() -> None:
         }
         for i, name in enumerate(names, 1)
     }
-    one = progress.of([certifiable.with_rows(leg, rows)])[-1]
+    one = level_progress.of([certifiable.with_rows(leg, rows)])[-1]
     shown = one.to_json()
     assert (len(shown["blockers"]), shown["more"]) == (12, 8)  # type: ignore[arg-type]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from conformance.errors import UsageError
 from conformance.model.records import Header, Leg
 from conformance.plan import levels
-from conformance.plan.request import Request
+from conformance.plan.run_request import Request
 from conformance.results import merge
 from conformance.results.journal import decode
 

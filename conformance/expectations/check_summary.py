@@ -6,14 +6,14 @@ import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
 
-from conformance.expectations import judge
+from conformance.expectations import entry_states
 from conformance.expectations.entries import Book, Expectation
 from conformance.expectations.index import Index
 from conformance.model.records import Leg
 
 
 @dataclasses.dataclass(frozen=True)
-class Looked:
+class EntryCounts:
     """Entries by what is known of them.
 
     In all modes of a ``true`` entry, results fail as it says. An entry is ``unclear`` if a whole run left
@@ -35,10 +35,10 @@ def look(
     legs: Sequence[Leg],
     versions: Sequence[str],
     today: datetime.date,
-) -> Looked:
+) -> EntryCounts:
     """Hold the entries of a target against its legs, of which only whole ones decide."""
     indices = {mode: Index(ids) for mode, ids in plans.items()}
-    shown = [_shown(book, leg, today) for leg in legs if judge.decides(leg)]
+    shown = [_shown(book, leg, today) for leg in legs if entry_states.decides(leg)]
     missing: set[str] = set()
     true = unclear = here = 0
     for entry in book.entries:
@@ -58,7 +58,7 @@ def look(
             true += 1
         else:
             unclear += 1
-    return Looked(
+    return EntryCounts(
         true,
         unclear,
         here,
@@ -72,11 +72,11 @@ def _shown(book: Book, leg: Leg, today: datetime.date) -> tuple[str, dict[Expect
     """The mode of a leg, and whether something fails as each entry says that speaks of it."""
     rows = {row["id"]: row for row in leg["results"]}
     spoken = [entry for entry in book.entries if entry.speaks_of(leg["mode"], leg["torch"])]
-    records = judge.records(rows, book, leg["mode"], leg["torch"], today)
+    records = entry_states.records(rows, book, leg["mode"], leg["torch"], today)
     return leg["mode"], {entry: record["fails"] > 0 for entry, record in zip(spoken, records, strict=True)}
 
 
-def summary(looked: Looked, problems: int) -> str:
+def summary(looked: EntryCounts, problems: int) -> str:
     """The last line of a check: how many entries there are, and what is known of them."""
     total = looked.here + looked.elsewhere
     if not total:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from expecttest import assert_expected_inline
 
-from conformance.expectations import judge
+from conformance.expectations import entry_states
 from conformance.results.merge import merge
 from tests.support.legs import DAY, expected, judged, leg, row
 
@@ -79,19 +79,19 @@ def test_merged_shards_are_judged_as_the_whole_that_they_are() -> None:
 
 
 def test_states_of_results() -> None:
-    assert judge.state(row("p/a@d", "xfail", "value"), "value") == "fails"
-    assert judge.state(row("p/a@d", "fail", "message"), "value") == "other"
-    assert judge.state(row("p/a@d", "flaky", "value"), "value") == "unclear"
-    assert judge.state(row("p/a@d", "crash", "crash"), "value") == "unclear"
-    assert judge.state(row("p/a@d", "xpass"), "value") == "passes"
+    assert entry_states.state(row("p/a@d", "xfail", "value"), "value") == "fails"
+    assert entry_states.state(row("p/a@d", "fail", "message"), "value") == "other"
+    assert entry_states.state(row("p/a@d", "flaky", "value"), "value") == "unclear"
+    assert entry_states.state(row("p/a@d", "crash", "crash"), "value") == "unclear"
+    assert entry_states.state(row("p/a@d", "xpass"), "value") == "passes"
     assert datetime.date.fromisoformat("2030-01-01") == DAY
     assert leg()["expectations"]["entries"] == []
 
 
 def test_an_entry_about_some_processors_is_not_stale_where_its_result_passes() -> None:
     entry = dataclasses.replace(expected("p/s@d", "value"), processor="with AVX-512")
-    record = judge._record(entry, [row("p/s@d", "pass")], False)
+    record = entry_states._record(entry, [row("p/s@d", "pass")], False)
     assert (record["passes"], record["unclear"]) == (0, 1)
-    assert judge.problems([record], "eager") == []
-    plain = judge._record(expected("p/s@d", "value"), [row("p/s@d", "pass")], False)
-    assert "is stale" in judge.problems([plain], "eager")[0]
+    assert entry_states.problems([record], "eager") == []
+    plain = entry_states._record(expected("p/s@d", "value"), [row("p/s@d", "pass")], False)
+    assert "is stale" in entry_states.problems([plain], "eager")[0]

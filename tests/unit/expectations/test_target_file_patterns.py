@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance.errors import UsageError
-from conformance.expectations import declarations
+from conformance.expectations import target_file_patterns
 from conformance.plan.plan import Case, Plan
 from conformance.target import file as target_file
 
@@ -17,7 +17,7 @@ HEAD = 'schema = 1\nname = "mine"\ndevice = "cpu"\nmodes = ["eager"]\ndtypes = [
 
 def check(folder: Path, text: str, own: Callable[[], Plan]) -> None:
     (folder / "mine.toml").write_text(HEAD + text)
-    declarations.check(target_file.load(str(folder / "mine.toml")), own)
+    target_file_patterns.check(target_file.load(str(folder / "mine.toml")), own)
 
 
 def never() -> Plan:
@@ -62,7 +62,7 @@ def test_operators_and_modules_may_have_dtypes_of_their_own(tmp_path: Path) -> N
 def test_what_speaks_of_nothing_is_refused_with_names_near_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
-    monkeypatch.setattr(declarations, "_installed", lambda: Plan([]))
+    monkeypatch.setattr(target_file_patterns, "_installed", lambda: Plan([]))
     with pytest.raises(UsageError) as error:
         check(tmp_path, text, lambda: Plan([]))
     assert message in str(error.value)
@@ -75,15 +75,17 @@ def test_what_the_manifest_lacks_may_be_in_the_plan_of_the_target_or_of_this_tor
 ) -> None:
     text = patterns("acts/mine@int8") + '[operators.newer]\ndtypes = ["int8"]\n'
     own = Plan([Case("sham", "acts", "mine", ("float32",))])
-    monkeypatch.setattr(declarations, "_installed", lambda: Plan([Case("operator", "p", "newer", ("int8",))]))
+    monkeypatch.setattr(
+        target_file_patterns, "_installed", lambda: Plan([Case("operator", "p", "newer", ("int8",))])
+    )
     check(tmp_path, text, lambda: own)
     with pytest.raises(UsageError, match="unsupported 'acts/mine@int8' matches no result"):
         check(tmp_path, text, lambda: Plan([]))
 
 
 def test_all_mistakes_are_named_up_to_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(declarations, "_installed", lambda: Plan([]))
-    monkeypatch.setattr(declarations, "_committed", lambda: Plan([]))
+    monkeypatch.setattr(target_file_patterns, "_installed", lambda: Plan([]))
+    monkeypatch.setattr(target_file_patterns, "_committed", lambda: Plan([]))
     with pytest.raises(UsageError) as error:
         check(tmp_path, patterns(*(f"a/b{number}@c" for number in range(12))), lambda: Plan([]))
     assert str(error.value).count("matches no result") == 10

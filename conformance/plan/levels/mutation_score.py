@@ -13,11 +13,11 @@ from pathlib import Path
 
 from conformance.plan import levels
 
-PATH = levels.FOLDER / "detection.json"
+PATH = levels.FOLDER / "mutation_score.json"
 
 
 @dataclasses.dataclass(frozen=True)
-class Power:
+class LevelScore:
     """Mutants that the results of a level killed, of all that count, and the same at places that it calls."""
 
     killed: int
@@ -34,11 +34,11 @@ class Power:
 
 
 @dataclasses.dataclass(frozen=True)
-class Past:
+class EarlierScores:
     """The power of each level as it was measured on a day, ``2026-11-25``."""
 
     day: str
-    levels: Mapping[str, Power]
+    levels: Mapping[str, LevelScore]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Detection:
     mode: str
     torch: str
     day: str
-    levels: Mapping[str, Power]
-    history: tuple[Past, ...] = ()
+    levels: Mapping[str, LevelScore]
+    history: tuple[EarlierScores, ...] = ()
 
     def write(self, path: Path = PATH) -> None:
         """Write the figures as JSON."""
@@ -63,25 +63,25 @@ class Detection:
         """Return these figures with the history of earlier ones of their target and mode, now part of it."""
         if (before.target, before.mode) != (self.target, self.mode):
             return self
-        past = (*before.history, Past(before.day, before.levels))
+        past = (*before.history, EarlierScores(before.day, before.levels))
         return dataclasses.replace(self, history=tuple(one for one in past if one.day < self.day))
 
     @staticmethod
     def read(path: Path = PATH) -> Detection:
         """Read what :meth:`write` wrote."""
         data = json.loads(path.read_text())
-        history = tuple(Past(past["day"], _powers(past["levels"])) for past in data["history"])
+        history = tuple(EarlierScores(past["day"], _powers(past["levels"])) for past in data["history"])
         return Detection(
             data["target"], data["mode"], data["torch"], data["day"], _powers(data["levels"]), history
         )
 
-    def of(self, level: str, mode: str) -> Power | None:
+    def of(self, level: str, mode: str) -> LevelScore | None:
         """Return the power of a level; None in a mode in which it was not measured."""
         return self.levels.get(level) if mode == self.mode else None
 
 
-def _powers(levels: Mapping[str, Mapping[str, int]]) -> dict[str, Power]:
-    return {level: Power(**numbers) for level, numbers in levels.items()}
+def _powers(levels: Mapping[str, Mapping[str, int]]) -> dict[str, LevelScore]:
+    return {level: LevelScore(**numbers) for level, numbers in levels.items()}
 
 
 def _share(part: int, whole: int) -> str:
