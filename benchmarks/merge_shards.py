@@ -15,7 +15,7 @@ from conformance.builds import installed_torch
 from conformance.model import digests
 from conformance.model.records import ExpectationRecord, Leg, ResultRow
 from conformance.plan import shards
-from conformance.report import files
+from conformance.report import output_files
 from conformance.results.leg_summary import Judgement, report
 
 SHARDS = 100
@@ -144,7 +144,7 @@ def merge(failed: int) -> tuple[float, float]:
         folders = [Path(scratch) / f"shard-{number}" for number in range(1, SHARDS + 1)]
         for number, (folder, rows) in enumerate(zip(folders, rows_by_shard(failed), strict=True), 1):
             folder.mkdir()
-            files.write(folder, [leg(number, rows)])
+            output_files.write(folder, [leg(number, rows)])
         output = Path(scratch) / "merged"
         command = [sys.executable, "-m", "conformance", "merge", *map(str, folders), "-o", str(output)]
         start = time.perf_counter()

@@ -22,8 +22,8 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import EXACT, Tolerance, unit_of
 from conformance.model.verdicts import Kind, ResultId, Verdict
 from conformance.model.vocabulary import ANY_DTYPE, CALLS, CAPABILITIES, LEVELS, MODES
+from conformance.pytest_modules import Cases, cases
 from conformance.subjects.catalogue import Subject, add_subjects
-from conformance.suite import Cases, cases
 from conformance.target.target import Target
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The pytest plugin: ``pytest -p conformance.plugin --pyargs conformance.suite --conformance-target cpu``.
+"""The pytest plugin: ``pytest -p conformance.plugin --pyargs conformance.pytest_modules --conformance-target cpu``.
 
 One item is one case. Under ``conformance run`` the plan comes from a file and results go to the journal only;
 without it the plugin plans by itself and reports to pytest as well. Processes that run cases import torch,
@@ -20,9 +20,9 @@ from conformance.model.verdicts import Result, Verdict
 from conformance.plan.plan import Case, Plan, Shard, build
 from conformance.process_control import exit_with_parent, memory_limit
 from conformance.process_control.garbage_collector import Settling
+from conformance.pytest_modules import Cases
 from conformance.results.journal import Journal, oracle_events
 from conformance.samples import sample_limit
-from conformance.suite import Cases
 
 if TYPE_CHECKING:
     from conformance.worker.executor import Executor

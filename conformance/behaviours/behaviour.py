@@ -28,9 +28,9 @@ from typing import Any
 import torch
 
 from conformance import torch_testing_internals
-from conformance.behaviours import observation, unclaimed
+from conformance.behaviours import observation, statement_positions
 from conformance.behaviours.lab import Lab, at_work
-from conformance.behaviours.unclaimed import Place
+from conformance.behaviours.statement_positions import Place
 from conformance.device import process_state
 from conformance.framework import trees, undeclared_dtypes
 from conformance.framework.calls import report_error
@@ -176,7 +176,7 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
             on_target(entry, actual)
         except Exception as raised:
             error = raised
-    beyond = _Unclaimed(entry, target, recorder)
+    beyond = _UndeclaredStatements(entry, target, recorder)
     code = inspect.unwrap(entry.program).__code__
     for shown, due in zip(actual.observations, expected.observations, strict=False):
         if shown.name != due.name:
@@ -195,7 +195,11 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
     for name, accident in actual.accidents.items():
         if name not in expected.accidents and not beyond.covers(accident.place):
             recorder.fail(accident.kind, accident.message)
-    cut = None if error is None else unclaimed.passed(error.__traceback__, code, len(actual.observations))
+    cut = (
+        None
+        if error is None
+        else statement_positions.passed(error.__traceback__, code, len(actual.observations))
+    )
     if error is not None and beyond.covers(cut):
         recorder.cut_off()
     elif error is not None:
@@ -207,7 +211,7 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
         recorder.fail(Kind.STATE, f"showed {counts[0]} things, but the CPU shows {counts[1]}.")
 
 
-class _Unclaimed:
+class _UndeclaredStatements:
     """Answers whether a deviation came up at a place that needs a dtype which is not declared.
 
     The recorder notes the dtype then. The first question runs the program on the CPU.
@@ -227,7 +231,7 @@ class _Unclaimed:
         lab = Lab(self._target, self._recorder.id.dtype, self._recorder.seed, on_target=False)
 
         def note(dtypes: frozenset[str]) -> None:
-            place = unclaimed.here(code, len(lab.observations)) if dtypes else None
+            place = statement_positions.calling_statement(code, len(lab.observations)) if dtypes else None
             if place is not None:
                 found[place] = found.get(place, frozenset()) | dtypes
 

@@ -21,9 +21,9 @@ import numpy
 import torch
 
 from conformance import torch_testing_internals
-from conformance.behaviours import observation, unclaimed
+from conformance.behaviours import observation, statement_positions
 from conformance.behaviours.observation import Closeness, Observation
-from conformance.behaviours.unclaimed import Place
+from conformance.behaviours.statement_positions import Place
 from conformance.framework import undeclared_dtypes
 from conformance.framework.calls import is_refusal, one_line
 from conformance.model.verdicts import Kind
@@ -362,7 +362,7 @@ class Lab:
         self.deviations.append(Deviation(kind, message, self._place(moment)))
 
     def _place(self, moment: int) -> Place | None:
-        return None if self.program is None else unclaimed.here(self.program, moment)
+        return None if self.program is None else statement_positions.calling_statement(self.program, moment)
 
 
 def _storage(tensor: torch.Tensor) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import torch
 
-from conformance.behaviours.unclaimed import Place
+from conformance.behaviours.statement_positions import Place
 from conformance.framework import trees, undeclared_dtypes
 from conformance.framework.compare import compare_values, fact, metadata, on_host
 from conformance.framework.recorder import Recorder

@@ -10,8 +10,8 @@ from conformance.model.records import Leg
 from conformance.model.vocabulary import LEVELS
 from conformance.plan.levels import manifest
 from conformance.plan.levels.manifest import Manifest
-from conformance.report import groups
-from conformance.report.opening import LevelProgress, blockers
+from conformance.report import causes
+from conformance.report.headline import LevelProgress, blockers
 
 
 def of(legs: Sequence[Leg]) -> list[LevelProgress]:
@@ -60,5 +60,5 @@ def _level(number: int, legs: Sequence[Leg], known: Manifest, level: str) -> Lev
         len(missing),
         found.entitled,
         found.unfit,
-        blockers(groups.grouped(there, legs), absent),
+        blockers(causes.grouped(there, legs), absent),
     )

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from conformance.errors import UsageError
 from conformance.model.verdicts import plain
-from conformance.report.callback import Callback
+from conformance.report.relay_callback import Callback
 
 #: The variable that the relay's own reporter reads.
 TOKEN = "OIDC_TOKEN"

@@ -11,7 +11,7 @@ from conformance.errors import UsageError
 from conformance.matrix import collect, table
 from conformance.matrix.collect import Outcome
 from conformance.matrix.plan import Cell
-from conformance.report import files
+from conformance.report import output_files
 from conformance.results import merge
 
 #: The files that are taken from a leg's artifact.
@@ -88,7 +88,7 @@ def gather(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> 
     for outcome in outcomes:
         if outcome.status == "missing" or outcome.torch is None:  # a refusal is kept
             continue
-        for leg in files.read(output / "legs" / outcome.cell.id):
+        for leg in output_files.read(output / "legs" / outcome.cell.id):
             if (leg["mode"], leg["level"]) != (outcome.cell.mode, outcome.cell.level):
                 notes.append(
                     f"{outcome.cell.id}: a run of mode {leg['mode']} at level {leg['level']} was left out"
@@ -105,7 +105,7 @@ def gather(cells: Sequence[Cell], downloaded: Path, output: Path, name: str) -> 
         notes.append(f"the results cannot be put together: {error}")
         merged = []
     if merged:
-        files.write(output, merged)
+        output_files.write(output, merged)
     lines = [table.markdown(outcomes), *(f"* {table.escaped(note)}" for note in notes)]
     (output / "matrix.md").write_text("\n".join(lines) + "\n")
     return outcomes, bool(merged)

@@ -14,7 +14,7 @@ from conformance.model.records import Leg
 from conformance.model.vocabulary import LEVELS
 from conformance.plan import levels
 from conformance.plan.levels import manifest
-from conformance.report import files, summary
+from conformance.report import output_files, summary
 from conformance.results import exit_codes
 
 
@@ -49,7 +49,7 @@ def certify(arguments: argparse.Namespace) -> int:
     """Print the judgement of the run, and write the bundle if it holds the level."""
     if arguments.level is not None and arguments.level not in levels.ALL_LEVELS:
         raise UsageError(f"level {arguments.level!r} does not exist; certify one of {', '.join(LEVELS)}")
-    leg = chosen(files.read(arguments.folder), arguments.mode, arguments.build)
+    leg = chosen(output_files.read(arguments.folder), arguments.mode, arguments.build)
     level = arguments.level or leg["level"]
     if level == levels.SMOKE:
         raise UsageError(f"level {level} certifies nothing; run and certify one of {', '.join(LEVELS)}")

@@ -27,7 +27,7 @@ from conformance.ci import (
 from conformance.commands import common
 from conformance.errors import UsageError
 from conformance.matrix import collect, plan, table
-from conformance.report import files, relay
+from conformance.report import output_files, relay
 from conformance.site import registry
 from conformance.target import file as target_file
 
@@ -227,7 +227,7 @@ def _checked(installed: install.Installed, **known: str) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    legs = files.read(arguments.folder)
+    legs = output_files.read(arguments.folder)
     server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
     repository, number = os.environ.get("GITHUB_REPOSITORY", ""), os.environ.get("GITHUB_RUN_ID", "0")
     url = f"{server}/{repository}/actions/runs/{number}"

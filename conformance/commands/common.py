@@ -10,7 +10,7 @@ from pathlib import Path
 from conformance.certificate import level_progress
 from conformance.errors import UsageError
 from conformance.model.records import Leg
-from conformance.report.opening import Opening
+from conformance.report.headline import Opening
 from conformance.results import diff
 from conformance.results import document as results
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from conformance.model.records import Leg
-from conformance.report import files, groups, summary
+from conformance.report import causes as groups
+from conformance.report import output_files, summary
 from conformance.results import diff
 
 #: Results that are named one by one if they are not grouped by cause.
@@ -36,7 +37,7 @@ def add(commands: Any) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the comparison; exit code 1 on regressions."""
-    report = diff.compare(files.read(arguments.old), files.read(arguments.new))
+    report = diff.compare(output_files.read(arguments.old), output_files.read(arguments.new))
     if arguments.json:
         print(json.dumps(diff.to_json(report), indent=1))
     else:

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from conformance.builds import installed_torch
-from conformance.commands import common, expect_import, expectation_files
+from conformance.commands import common, expect_import, expectation_targets
 from conformance.errors import UsageError
 from conformance.expectations import check, check_summary, edit, entries, entry_states, propose
 from conformance.expectations.aliases import Aliases
 from conformance.expectations.entries import Expectation
 from conformance.model.records import Leg
 from conformance.plan.levels import manifest
-from conformance.report import files
+from conformance.report import output_files
 from conformance.target import file as target_file
 
 
@@ -37,7 +37,7 @@ def add(commands: Any) -> None:
     update.add_argument("directory", type=Path, metavar="DIR", help="output folder of a run")
     update.add_argument("--write", action="store_true", help="write the files rather than show them")
     update.add_argument(
-        "--until", metavar="DAY", help=f"expiry of new entries (default: in {expectation_files.DAYS} days)"
+        "--until", metavar="DAY", help=f"expiry of new entries (default: in {expectation_targets.DAYS} days)"
     )
     update.set_defaults(execute=execute_update)
     lists = expect_import.add(inner)
@@ -71,16 +71,16 @@ def add(commands: Any) -> None:
 
 def execute_update(arguments: argparse.Namespace) -> int:
     """Show or write the proposal."""
-    legs = files.read(arguments.directory)
+    legs = output_files.read(arguments.directory)
     file = _target(arguments, legs)
-    until = arguments.until or str(datetime.date.today() + datetime.timedelta(days=expectation_files.DAYS))
+    until = arguments.until or str(datetime.date.today() + datetime.timedelta(days=expectation_targets.DAYS))
     if not entries.is_expiry(until):
         raise UsageError(f"--until {until!r} is neither a date like 2030-01-31 nor like 'torch 2.15'")
     book = entries.load(entries.sources(file.name, file.expectations), unread=True)
     proposal = propose.propose(
         book.entries,
         _seen(legs, file),
-        expectation_files.plans(file, arguments.extra),
+        expectation_targets.plans(file, arguments.extra),
         until=until,
         today=datetime.date.today(),
     )
@@ -109,13 +109,13 @@ def execute_update(arguments: argparse.Namespace) -> int:
 
 def execute_check(arguments: argparse.Namespace) -> int:
     """Print the mistakes in the entries and what was checked; exit code 1 if there are any."""
-    legs = files.read(arguments.directory) if arguments.directory else []
+    legs = output_files.read(arguments.directory) if arguments.directory else []
     file = _target(arguments, legs)
     of_target = [leg for leg in legs if leg["target"]["name"] == file.name]
     if legs and not of_target:
         raise UsageError(f"the run has no results of target {file.name!r}; name another one")
     book = entries.load(entries.sources(file.name, file.expectations))
-    names, today = expectation_files.plans(file, arguments.extra), datetime.date.today()
+    names, today = expectation_targets.plans(file, arguments.extra), datetime.date.today()
     versions = [leg["torch"] for leg in of_target] or [installed_torch.version()]
     mistakes = check.static(book, names, today, versions)
     for leg in of_target:
@@ -169,7 +169,7 @@ def _texts(
         old = path.read_text()
         texts[path] = old, edit.edited(path, old, by_index)
     if proposal.new:
-        place = expectation_files.new_file(file)
+        place = expectation_targets.new_file(file)
         if place is None:
             lacks = (
                 f"target file {file.path} names no expectations; add the line "
@@ -178,7 +178,7 @@ def _texts(
             if write:
                 raise UsageError(lacks)
             proposal.notes.append(f"{lacks} before you --write")
-        path = place or file.path.parent / "expectations" / expectation_files.NEW
+        path = place or file.path.parent / "expectations" / expectation_targets.NEW
         old = path.read_text() if path.is_file() else ""
         text = texts[path][1] if path in texts else old
         texts[path] = old, edit.appended(text or edit.HEAD, proposal.new)

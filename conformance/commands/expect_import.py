@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from conformance.commands import expectation_files
+from conformance.commands import expectation_targets
 from conformance.errors import UsageError
 from conformance.expectations import edit, entries
 from conformance.target import file as target_file
@@ -29,7 +29,9 @@ def add(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="FILE.py, or any other name for a list")
     parser.add_argument("--write", action="store_true", help="write the entries rather than show them")
-    parser.add_argument("--until", metavar="DAY", help=f"expiry (default: in {expectation_files.DAYS} days)")
+    parser.add_argument(
+        "--until", metavar="DAY", help=f"expiry (default: in {expectation_targets.DAYS} days)"
+    )
     parser.set_defaults(execute=execute)
     return parser
 
@@ -42,7 +44,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from conformance.bridges.counterparts import Databases
 
     today = datetime.date.today()
-    until = arguments.until or str(today + datetime.timedelta(days=expectation_files.DAYS))
+    until = arguments.until or str(today + datetime.timedelta(days=expectation_targets.DAYS))
     if not entries.is_expiry(until):
         raise UsageError(f"--until {until!r} is neither a date like 2030-01-31 nor like 'torch 2.15'")
     text, name = listed.content(arguments.file), arguments.file.name
@@ -51,7 +53,7 @@ def execute(arguments: argparse.Namespace) -> int:
         listing = read_overrides.read(text, name, file.device)
     else:
         listing = read_names.read(text, name, file.device, Databases.load())
-    plans = expectation_files.plans(file, arguments.extra)
+    plans = expectation_targets.plans(file, arguments.extra)
     book = entries.load(entries.sources(file.name, file.expectations), unread=True)
     found = proposals.propose(listing, name, frozenset().union(*plans.values()), book.entries, until)
     _show(file, found.entries, write=arguments.write)
@@ -71,7 +73,7 @@ def _show(file: target_file.TargetFile, new: tuple[entries.Expectation, ...], *,
     if not write:
         print(edit.appended(edit.HEAD, new), end="")
         return
-    place = expectation_files.new_file(file)
+    place = expectation_targets.new_file(file)
     if place is None:
         raise UsageError(
             f"target file {file.path} names no expectations; add the line "

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from conformance.report import files
+from conformance.report import output_files
 
 _FORMS = ("op-overrides", "skips", "dtypes")
 
@@ -38,7 +38,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from conformance.bridges import deviations, dtypes, names, overrides
     from conformance.bridges.counterparts import Databases
 
-    leg = deviations.leg_of(files.read(arguments.folder), arguments.mode)
+    leg = deviations.leg_of(output_files.read(arguments.folder), arguments.mode)
     known = Databases.load()
     found = deviations.export(leg, known)
     source, left = deviations.brief(arguments.folder.name), found.left

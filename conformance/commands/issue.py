@@ -6,9 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from conformance.commands import common, snippets
+from conformance.commands import common, run_snippets
 from conformance.errors import UsageError
-from conformance.report import files, groups, issue, scripts, summary
+from conformance.report import causes as groups
+from conformance.report import issue, output_files, snippet_files, summary
 
 
 def add(commands: Any) -> None:
@@ -36,8 +37,8 @@ def add(commands: Any) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the issue, its title first, or the causes with their numbers."""
-    legs = files.read(arguments.directory)
-    causes = groups.of(legs)
+    legs = output_files.read(arguments.directory)
+    causes = groups.causes_of(legs)
     if not causes:
         print(f"nothing to report: every result in {arguments.directory} is as expected")
         return 0
@@ -54,8 +55,8 @@ def execute(arguments: argparse.Namespace) -> int:
     target = arguments.target or summary.target_word(legs[number])
     snippet = None
     if not arguments.no_snippet:
-        made = scripts.read([arguments.directory], legs[number], row)
-        snippet = made or snippets.make(row, target, legs[number])
+        made = snippet_files.read([arguments.directory], legs[number], row)
+        snippet = made or run_snippets.make(row, target, legs[number])
     print(f"# {issue.title(group)}\n")
     # A file's name is as much of it as others can use.
     print(issue.body(group, legs, Path(target).name, snippet), end="")

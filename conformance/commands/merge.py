@@ -9,7 +9,7 @@ from typing import Any
 from conformance.commands import common
 from conformance.errors import UsageError
 from conformance.model.records import Leg
-from conformance.report import files, summary
+from conformance.report import output_files, summary
 from conformance.results import document as results
 from conformance.results import merge, run_folder
 
@@ -26,11 +26,11 @@ def execute(arguments: argparse.Namespace) -> int:
     """Write the merged files and print the summary; the exit code is the worst of the legs."""
     output: Path = arguments.output
     _check_output(output, arguments.directories)
-    parts = [(str(folder), leg) for folder in arguments.directories for leg in files.read(folder)]
+    parts = [(str(folder), leg) for folder in arguments.directories for leg in output_files.read(folder)]
     legs = merge.merge(parts, assembled=_assembled(output, arguments.directories, parts))
     common.check_writable(output)
     output.mkdir(parents=True, exist_ok=True)
-    document = files.write(
+    document = output_files.write(
         output, legs, common.opening(legs), [folder for folder in arguments.directories if folder != output]
     )
     for line in summary.lines(document, folder=output):
@@ -43,7 +43,7 @@ def _check_output(output: Path, sources: list[Path]) -> None:
     inputs = {folder.resolve() for folder in sources}
     if output.resolve() in inputs:
         raise UsageError(f"--output {output} is one of the folders to merge; name another one")
-    unmerged = [part for part in files.parts(output) if part.resolve() not in inputs]
+    unmerged = [part for part in output_files.parts(output) if part.resolve() not in inputs]
     if unmerged:
         raise UsageError(
             f"--output {output} holds {unmerged[0]}, which is not merged; remove it, add it, or name another "

@@ -13,7 +13,7 @@ from conformance.errors import UsageError
 from conformance.model.records import Leg, ResultRow
 from conformance.query import language
 from conformance.query.fields import ALIASES, KEYS, ResultFields
-from conformance.report import fields, files, groups
+from conformance.report import causes, output_files, query_fields
 
 #: Characters of a message in a line.
 _SHOWN = 160
@@ -43,8 +43,8 @@ def execute(arguments: argparse.Namespace) -> int:
     by = None if arguments.by is None else _countable(arguments.by)
     if by is not None and arguments.json:
         raise UsageError("--by counts and --json lists results; use one of them")
-    legs = files.read(arguments.directory)
-    found = [entry for entry in fields.all_of(legs) if predicate(entry[2])]
+    legs = output_files.read(arguments.directory)
+    found = [entry for entry in query_fields.all_of(legs) if predicate(entry[2])]
     if by is not None:
         lines = _counts(by, [entry[2] for entry in found])
     elif arguments.json:
@@ -78,6 +78,6 @@ def _counts(key: str, found: list[ResultFields]) -> list[str]:
 
 
 def _line(leg: Leg, row: ResultRow, *, several: bool) -> str:
-    said = groups.said(row)[1].partition("\n")[0][:_SHOWN]
+    said = causes.said(row)[1].partition("\n")[0][:_SHOWN]
     where = f" [{leg['name']}]" if several else ""
     return f"{row['verdict']:<11} {row['id']}{where}{f': {said}' if said else ''}"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from conformance.report import readiness
+from conformance.report import relay_readiness
 
 
 def add(commands: Any) -> None:
@@ -17,7 +17,7 @@ def add(commands: Any) -> None:
         "readiness",
         help="success and time of backends' runs against the levels of PyTorch's cross-repository CI",
         description=(
-            f"Write a table of backends: runs of the last {readiness.KEPT} days, share that succeeded, time "
+            f"Write a table of backends: runs of the last {relay_readiness.KEPT} days, share that succeeded, time "
             "per run, and what they lack for L2 and L3."
         ),
     )
@@ -28,8 +28,8 @@ def add(commands: Any) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Write the table; runs that cannot be read are named."""
-    backends = readiness.read(arguments.folder)
-    text = readiness.table(backends, datetime.datetime.now(datetime.timezone.utc))
+    backends = relay_readiness.read(arguments.folder)
+    text = relay_readiness.table(backends, datetime.datetime.now(datetime.timezone.utc))
     if arguments.output is None:
         print(text, end="")
     else:

@@ -10,9 +10,9 @@ from typing import Any
 
 from conformance.ci import deliver
 from conformance.errors import UsageError
-from conformance.report import callback, files, relay
-from conformance.report.callback import Callback
+from conformance.report import output_files, relay, relay_callback
 from conformance.report.relay import Event, Job
+from conformance.report.relay_callback import Callback
 
 
 def add(commands: Any) -> None:
@@ -85,7 +85,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _body(arguments: argparse.Namespace) -> Callback:
-    own = arguments.event in callback.SELF_REPORTED
+    own = arguments.event in relay_callback.SELF_REPORTED
     occasion = Event(arguments.event) if own else relay.event(Path(arguments.event))
     now = datetime.datetime.now(datetime.timezone.utc)
     if arguments.status == "in_progress":
@@ -99,7 +99,7 @@ def _body(arguments: argparse.Namespace) -> Callback:
         return relay.in_progress(_job(arguments, arguments.job), occasion, now)
     if arguments.folder is None:
         raise UsageError("the folder of the run is missing; name it, or report --status in_progress")
-    legs = files.read(arguments.folder)
+    legs = output_files.read(arguments.folder)
     return relay.completed(legs, _job(arguments, arguments.job or relay.job_name(legs)), occasion, now)
 
 

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from conformance.commands import common, snippets
+from conformance.commands import common, run_snippets
 from conformance.expectations import entries
 from conformance.model.records import Leg
-from conformance.report import files, sarif, summary
+from conformance.report import output_files, sarif, summary
 from conformance.results import document as results
 from conformance.target import file as target_file
 
@@ -27,7 +27,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--root", type=Path, default=Path(), metavar="DIR", help="root of the repository of the alerts (.)"
     )
-    snippets.option(parser)
+    run_snippets.option(parser)
     parser.set_defaults(execute=execute)
 
 
@@ -41,19 +41,19 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.target is not None:
         file = target_file.load(arguments.target)
         book = entries.load(entries.sources(file.name, file.expectations))
-    parts = files.parts(folder)
+    parts = output_files.parts(folder)
     if (folder / "journal.jsonl").is_file():
-        legs = [files.from_journal(folder, book)]
+        legs = [output_files.from_journal(folder, book)]
     elif parts:
-        legs = [files.from_journal(part, book) for part in parts]
+        legs = [output_files.from_journal(part, book) for part in parts]
         for part, leg in zip(parts, legs, strict=True):
-            files.write(part, [leg])
+            output_files.write(part, [leg])
         legs += _without_part(folder, {leg["name"] for leg in legs})
     else:
-        legs = files.read(folder)
-    document = files.write(folder, legs, common.opening(legs))
-    if arguments.snippets and snippets.write(folder, legs, arguments.snippets, arguments.target):
-        files.write(folder, legs, common.opening(legs))
+        legs = output_files.read(folder)
+    document = output_files.write(folder, legs, common.opening(legs))
+    if arguments.snippets and run_snippets.write(folder, legs, arguments.snippets, arguments.target):
+        output_files.write(folder, legs, common.opening(legs))
     if arguments.sarif is not None:
         sarif.write(arguments.sarif, document, arguments.root)
     for line in summary.lines(document, target=arguments.target, folder=folder):

@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from conformance.builds import installed_torch
-from conformance.commands import common, snippets
+from conformance.commands import common, run_snippets
 from conformance.distributed import USUAL_LIMIT
 from conformance.errors import UsageError
 from conformance.model.records import Document
 from conformance.plan import levels, selection
 from conformance.plan.plan import Shard
 from conformance.plan.run_request import Request
-from conformance.report import files, summary
-from conformance.report.opening import Opening
+from conformance.report import output_files, summary
+from conformance.report.headline import Opening
 from conformance.results import document as results
 from conformance.results import run_folder
 from conformance.runner import leg as legs
 from conformance.runner import modes, multi_mode, resume
-from conformance.runner.process_environment import cores
+from conformance.runner.child_environment import cores
 from conformance.target import file as target_file
 
 
@@ -69,7 +69,7 @@ def add(commands: Any) -> None:
         action="store_true",
         help="measure what the time goes into, and write conformance-profile.html and .json",
     )
-    snippets.option(parser)
+    run_snippets.option(parser)
     parser.add_argument(
         "--part",
         action="store_true",
@@ -150,7 +150,7 @@ def execute(arguments: argparse.Namespace) -> int:
     finally:
         signal.signal(signal.SIGTERM, previous)
     opening = common.opening(legs_run, before)
-    document = files.write(chosen.output, legs_run, opening)
+    document = output_files.write(chosen.output, legs_run, opening)
     if not stopped:
         _add_snippets(arguments, chosen, document, opening)
     return _say(document, arguments, chosen)
@@ -167,12 +167,12 @@ def _add_snippets(
         return
     folder, legs_run = chosen.output, document["legs"]
     try:
-        new = snippets.write(folder, legs_run, arguments.snippets, chosen.target_argument, chosen.extra)
+        new = run_snippets.write(folder, legs_run, arguments.snippets, chosen.target_argument, chosen.extra)
     except KeyboardInterrupt:
         print("stopped by the user; the results are written", file=sys.stderr)
         new = True
     if new:
-        files.write(folder, legs_run, opening)
+        output_files.write(folder, legs_run, opening)
 
 
 def _say(document: Document, arguments: argparse.Namespace, chosen: Request) -> int:
@@ -193,7 +193,7 @@ def _check_timeout(arguments: argparse.Namespace) -> None:
 def _of_before(folder: Path, arguments: argparse.Namespace) -> Request:
     """Read the options of the run to continue; UsageError if the user names other ones."""
     _check_timeout(arguments)
-    chosen = resume.options(folder, resume.Wish(arguments.workers, arguments.timeout))
+    chosen = resume.options(folder, resume.ResumeOptions(arguments.workers, arguments.timeout))
     kept = {
         "--target": str(chosen.target.path.resolve()),
         "--mode": ",".join(chosen.modes),

@@ -13,7 +13,7 @@ from conformance.certificate.leg_status import leg_status
 from conformance.errors import UsageError
 from conformance.matrix.plan import Cell
 from conformance.model.records import Leg
-from conformance.report import files
+from conformance.report import output_files
 
 #: The good statuses; the others are ``failed``, ``incomplete``, ``not-started`` (it refused although results
 #: were due, or in other words than the plan says) and ``missing`` (the run produced no result).
@@ -53,7 +53,11 @@ def outcome(cell: Cell, folder: Path) -> Outcome:
     if not (folder / RESULTS).is_file() and not (folder / "journal.jsonl").is_file():
         return Outcome(cell, "missing", text="there are no results")
     try:
-        legs = [leg for leg in files.read(folder) if leg["mode"] == cell.mode and leg["level"] == cell.level]
+        legs = [
+            leg
+            for leg in output_files.read(folder)
+            if leg["mode"] == cell.mode and leg["level"] == cell.level
+        ]
     except UsageError as error:
         return Outcome(cell, "incomplete", text=str(error))
     if len(legs) != 1:

@@ -14,7 +14,7 @@ LEVELS = ("bringup", "core", "training", "full")
 #: The dtype word of a result that does not vary with the dtype.
 ANY_DTYPE = "any"
 
-#: Kinds of subjects with a module in ``conformance.suite``.
+#: Kinds of subjects with a module in ``conformance.pytest_modules``.
 KINDS = ("operator", "overload", "module", "optimizer", "device", "api", "collective", "world")
 
 #: Every capability word with what a backend promises by it. A word that a target file leaves out is declared.

@@ -24,7 +24,7 @@ from conformance.power.faults import Fault
 from conformance.power.learning import learn, reach
 from conformance.power.pool import Pool
 from conformance.results import exit_codes
-from conformance.runner import process_environment
+from conformance.runner import child_environment
 from conformance.target import file as target_file
 
 #: Mutants of a score.
@@ -41,7 +41,7 @@ def main() -> int:
     )
     parser.add_argument("--target", default="hpu-reference", help="name or file (default: %(default)s)")
     parser.add_argument("--mode", default="eager", help="mode of the target (default: %(default)s)")
-    parser.add_argument("-n", "--workers", type=int, default=process_environment.cores(), metavar="N")
+    parser.add_argument("-n", "--workers", type=int, default=child_environment.cores(), metavar="N")
     parser.add_argument("-o", "--output", type=Path, default=Path("power-out"), metavar="DIR")
     parser.add_argument(
         "--count", type=int, default=COUNT, metavar="N", help="mutants (default: %(default)s)"
@@ -105,7 +105,7 @@ def _run(options: argparse.Namespace) -> int:
         options.mode,
         options.workers,
         folder,
-        process_environment.variables(request, options.mode),
+        child_environment.variables(request, options.mode),
     )
     try:
         if options.sample:

@@ -9,8 +9,8 @@ from typing import Any
 
 from conformance.model.records import Document
 from conformance.query import language
-from conformance.report.compact import Script, compact, no_script
-from conformance.report.opening import Opening
+from conformance.report.headline import Opening
+from conformance.report.page_data import Script, compact, no_script
 
 _FOLDER = Path(__file__).parent
 _QUERY = Path(language.__file__).parent / "query.js"
@@ -24,7 +24,7 @@ def embed(data: Any) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Beside:
+class LinkedFiles:
     """Things that lie beside the results of a run.
 
     ``profile`` is the file that shows what the time went into; ``script`` returns the script that shows the
@@ -35,7 +35,7 @@ class Beside:
     script: Script = no_script
 
 
-def page(results: Document, beside: Beside = Beside(), opening: Opening | None = None) -> str:
+def page(results: Document, beside: LinkedFiles = LinkedFiles(), opening: Opening | None = None) -> str:
     """The page of a results document.
 
     Args:
@@ -57,6 +57,8 @@ def page(results: Document, beside: Beside = Beside(), opening: Opening | None =
     return "".join((before, parts["STYLE"], middle, parts["DATA"], last, parts["SCRIPT"], end))
 
 
-def write(path: Path, results: Document, beside: Beside = Beside(), opening: Opening | None = None) -> None:
+def write(
+    path: Path, results: Document, beside: LinkedFiles = LinkedFiles(), opening: Opening | None = None
+) -> None:
     """Write the report of a results document; the arguments are those of `page`."""
     path.write_text(page(results, beside, opening))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from conformance.model.records import Leg
 from conformance.model.verdicts import ResultId
-from conformance.report import groups, summary
+from conformance.report import causes, summary
 from conformance.results import scrub
 
 #: Results that an issue lists.
@@ -15,14 +15,14 @@ SHOWN = 15
 _MOST_OF_A_MESSAGE = 1500
 
 
-def title(group: groups.Group) -> str:
+def title(group: causes.Group) -> str:
     """The title: what fails, and how."""
     _, row = group.example
-    first = next(iter(groups.said(row)[1].splitlines()), "")
+    first = next(iter(causes.said(row)[1].splitlines()), "")
     return scrub.text(f"{group.name()}: {group.pattern() or first}")[:120].rstrip()
 
 
-def body(group: groups.Group, legs: Sequence[Leg], target: str, snippet: str | None = None) -> str:
+def body(group: causes.Group, legs: Sequence[Leg], target: str, snippet: str | None = None) -> str:
     """The text.
 
     Args:
@@ -33,7 +33,7 @@ def body(group: groups.Group, legs: Sequence[Leg], target: str, snippet: str | N
     """
     number, row = group.example
     leg = legs[number]
-    kind, message = groups.said(row)
+    kind, message = causes.said(row)
     command = summary.repeat(row["id"], target, leg)
     lines = [
         f"**{group.counts()}** of {scrub.text(leg['target']['name'])} in mode "

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 from conformance.model.records import Document, Leg, ResultRow
 from conformance.model.verdicts import ResultId, Verdict
-from conformance.report import groups
+from conformance.report import causes as groups
 from conformance.report.issue import title
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -30,7 +30,7 @@ def write(path: Path, results: Document) -> None:
     root = ElementTree.Element("testsuites", name="conformance")
     causes = {
         (number, row["id"]): title(group)
-        for group in groups.of(results["legs"])
+        for group in groups.causes_of(results["legs"])
         for number, row in group.rows
     }
     for number, leg in enumerate(results["legs"]):

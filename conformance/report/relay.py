@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from conformance.errors import UsageError
 from conformance.model.records import Leg, ResultRow
-from conformance.report import callback
-from conformance.report.callback import Callback, Counts, FailedTest, Workflow
+from conformance.report import relay_callback
+from conformance.report.relay_callback import Callback, Counts, FailedTest, Workflow
 from conformance.results import scrub
 
 #: Larger events are not read; GitHub's own limit for the payload of a dispatch is far lower.
@@ -50,7 +50,7 @@ class Event:
     @property
     def dispatched(self) -> bool:
         """Return True if the relay waits for callbacks about it."""
-        return self.type in callback.DISPATCHED
+        return self.type in relay_callback.DISPATCHED
 
 
 def event(path: Path) -> Event:
@@ -64,15 +64,15 @@ def event(path: Path) -> Event:
     except (ValueError, RecursionError):
         raise UsageError(f"event {path} is not JSON; name the file of a workflow's event") from None
     found = data.get("client_payload", data) if isinstance(data, dict) else None
-    if not isinstance(found, dict) or found.get("event_type") not in callback.DISPATCHED:
+    if not isinstance(found, dict) or found.get("event_type") not in relay_callback.DISPATCHED:
         raise UsageError(
             f"event {path} was not dispatched by the relay; its event_type is not one of "
-            f"{', '.join(callback.DISPATCHED)}, so report the run as nightly or periodic"
+            f"{', '.join(relay_callback.DISPATCHED)}, so report the run as nightly or periodic"
         )
     delivery, payload = found.get("delivery_id"), found.get("payload")
     if not isinstance(delivery, str) or not isinstance(payload, dict):
         raise UsageError(f"event {path} lacks delivery_id or payload; pass it as the relay dispatched it")
-    if not callback.head_sha(found["event_type"], payload):
+    if not relay_callback.head_sha(found["event_type"], payload):
         raise UsageError(f"event {path} names no commit of PyTorch; pass it as the relay dispatched it")
     return Event(found["event_type"], delivery, payload)
 
@@ -83,9 +83,9 @@ def in_progress(job: Job, occasion: Event, started: datetime.datetime) -> Callba
         "event_type": occasion.type,
         "delivery_id": occasion.delivery_id,
         "payload": occasion.payload,
-        "workflow": _workflow(job, "in_progress", None, callback.time(started), None),
+        "workflow": _workflow(job, "in_progress", None, relay_callback.time(started), None),
     }
-    callback.check(body)
+    relay_callback.check(body)
     return body
 
 
@@ -98,7 +98,7 @@ def completed(legs: Sequence[Leg], job: Job, occasion: Event, now: datetime.date
     """
     commit = _commit(legs)
     if occasion.dispatched:
-        wanted = callback.head_sha(occasion.type, occasion.payload)
+        wanted = relay_callback.head_sha(occasion.type, occasion.payload)
         if wanted != commit:
             raise UsageError(
                 f"the run tested commit {commit} of PyTorch, and the event is about {wanted or 'none'}; "
@@ -106,7 +106,7 @@ def completed(legs: Sequence[Leg], job: Job, occasion: Event, now: datetime.date
             )
     # The relay times a dispatched job by its two callbacks; of a self-report it knows what the body says.
     started = None if occasion.dispatched else _started(legs)
-    workflow = _workflow(job, "completed", conclusion(legs), started, callback.time(now))
+    workflow = _workflow(job, "completed", conclusion(legs), started, relay_callback.time(now))
     workflow["test_results"] = counts(legs)
     workflow["failed_tests_detail"] = _details(legs)
     if job.artifact:
@@ -118,7 +118,7 @@ def completed(legs: Sequence[Leg], job: Job, occasion: Event, now: datetime.date
         "payload": occasion.payload if occasion.dispatched else own,
         "workflow": workflow,
     }
-    callback.check(body)
+    relay_callback.check(body)
     return body
 
 
@@ -159,7 +159,7 @@ def _commit(legs: Sequence[Leg]) -> str:
     if len(commits) > 1:
         raise UsageError(f"the legs are of {len(commits)} builds of torch; report each build by itself")
     (commit,) = commits
-    if not callback.COMMIT.fullmatch(commit):
+    if not relay_callback.COMMIT.fullmatch(commit):
         raise UsageError(
             f"torch does not say its commit ({commit}); the relay takes results of known commits only"
         )
@@ -170,14 +170,14 @@ def _started(legs: Sequence[Leg]) -> str | None:
     """The start of the first leg; None if a leg does not say it in a form that is known."""
     try:
         moments = [datetime.datetime.fromisoformat(leg["started"]) for leg in legs]
-        return callback.time(min(moment for moment in moments if moment.tzinfo is not None))
+        return relay_callback.time(min(moment for moment in moments if moment.tzinfo is not None))
     except (ValueError, OverflowError):
         return None
 
 
 def _workflow(job: Job, status: str, end: str | None, started: str | None, finished: str | None) -> Workflow:
     return {
-        "schema_version": callback.SCHEMA_VERSION,
+        "schema_version": relay_callback.SCHEMA_VERSION,
         "status": status,
         "conclusion": end,
         "name": job.name,
@@ -201,10 +201,10 @@ def _details(legs: Sequence[Leg]) -> list[FailedTest]:
     rows = ((leg["mode"], row) for leg in legs for row in leg["results"])
     failed = (_detail(mode, row) for mode, row in rows if _word(row["verdict"]) == "failed")
     found: list[FailedTest] = []
-    room = callback.BODY // 2
+    room = relay_callback.BODY // 2
     for detail in failed:
         room -= len(json.dumps(detail))
-        if room < 0 or len(found) == callback.MOST:
+        if room < 0 or len(found) == relay_callback.MOST:
             break
         found.append(detail)
     return found
@@ -217,8 +217,8 @@ def _detail(mode: str, row: ResultRow) -> FailedTest:
     return {
         "name": _cut(f"{mode}::{row['id']}", 1000),
         "classname": _cut(row["id"].partition("/")[0], 1000),
-        "message": _cut(scrub.text(message), callback.MESSAGE),
-        "stacktrace": _cut(scrub.text(stack), callback.STACK),
+        "message": _cut(scrub.text(message), relay_callback.MESSAGE),
+        "stacktrace": _cut(scrub.text(stack), relay_callback.STACK),
         "duration": round(max(row["seconds"], 0.0), 3),
     }
 

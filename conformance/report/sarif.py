@@ -16,7 +16,8 @@ from typing import Any
 
 from conformance.model.records import Document, Leg
 from conformance.model.verdicts import ResultId
-from conformance.report import groups, summary
+from conformance.report import causes as groups
+from conformance.report import summary
 from conformance.results import scrub
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -39,7 +40,7 @@ def write(path: Path, results: Document, root: Path) -> None:
 def log(results: Document, root: Path) -> dict[str, Any]:
     """The log: a run with a rule for each property and a result for each cause."""
     legs = results["legs"]
-    causes = groups.of(legs)[:_MOST]
+    causes = groups.causes_of(legs)[:_MOST]
     names = sorted({_property(group) for group in causes})
     return {
         "$schema": SCHEMA,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from conformance.model.records import Document, Leg, ResultRow
 from conformance.model.verdicts import Verdict
-from conformance.report import groups
-from conformance.report.words import duration
+from conformance.report import causes as groups
+from conformance.report.durations import duration
 from conformance.results import merge, run_folder
 from conformance.target import file as target_file
 
@@ -63,7 +63,7 @@ def _leg(leg: Leg) -> Iterator[str]:
 
 def _unexpected(legs: list[Leg], target: str | None) -> Iterator[str]:
     """Unexpected results by cause, the largest group first, so that one fault is shown once."""
-    causes = groups.of(legs)
+    causes = groups.causes_of(legs)
     if not causes:
         return
     yield f"{sum(group.count for group in causes)} unexpected, by cause (largest first):"

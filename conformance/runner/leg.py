@@ -36,10 +36,10 @@ from conformance.plan.run_request import Request
 from conformance.results import document, run_folder
 from conformance.results.journal import Journal, Tail
 from conformance.results.run_state import Ledger
-from conformance.runner import process_environment
+from conformance.runner import child_environment
+from conformance.runner.prestarted_worker import WarmWorker
 from conformance.runner.progress import Progress
-from conformance.runner.rounds import GivenUp, Rounds
-from conformance.runner.warm_worker import WarmWorker
+from conformance.runner.pytest_rounds import Rounds, TooManyLostWorkers
 
 #: Seconds that bringing a target up may take.
 _PREPARE_SECONDS = 600
@@ -81,7 +81,7 @@ def _answer(options: Request, mode: str, *arguments: str) -> object:
         command = [
             sys.executable,
             "-m",
-            "conformance.worker.prepare",
+            "conformance.worker.bring_up_and_plan",
             str(file),
             "--target",
             options.target_argument,
@@ -92,7 +92,7 @@ def _answer(options: Request, mode: str, *arguments: str) -> object:
         try:
             done = subprocess.run(
                 command,
-                env=process_environment.variables(options, mode),
+                env=child_environment.variables(options, mode),
                 capture_output=True,
                 text=True,
                 timeout=_PREPARE_SECONDS,
@@ -147,7 +147,7 @@ def run(options: Request, mode: str, folder: Path, *, loud: bool = True) -> Leg:
     clock = time.monotonic()
     book = entries.load(entries.sources(options.target.name, options.target.expectations))
     # A selection is small, as a rule, and one worker enough: it imports while the target is brought up.
-    warm = None if options.select is None else WarmWorker(process_environment.variables(options, mode))
+    warm = None if options.select is None else WarmWorker(child_environment.variables(options, mode))
     try:
         return _run(options, mode, folder, book, started, clock, warm, loud=loud)
     finally:
@@ -198,7 +198,7 @@ def finish(
     try:
         working()
         check_oracle(rounds)
-    except GivenUp as error:
+    except TooManyLostWorkers as error:
         journal.write("problem", message=f"given up: {error}")
     except KeyboardInterrupt:
         stopped = True
@@ -271,7 +271,7 @@ def _recheck(rounds: Rounds, events: list[OracleValue]) -> OracleCheck:
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "events.json"
         file.write_text(json.dumps(events))
-        environment = process_environment.variables(rounds.options, rounds.mode)
+        environment = child_environment.variables(rounds.options, rounds.mode)
         environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
         command = [sys.executable, "-m", "conformance.oracle.recheck", str(file)]
         command += ["--samples", rounds.options.samples]
@@ -292,7 +292,7 @@ def _check_patterns(book: Book, answer: Prepared, mode: str, day: datetime.date)
     active = book.active(mode, day, answer["facts"]["torch"]["version"])
     lost = [entry for entry in active if not index.matching(entry.id)]
     if lost:
-        names = "; ".join(f"{entry}{near(index, entry.id)}" for entry in lost[:10])
+        names = "; ".join(f"{entry}{did_you_mean(index, entry.id)}" for entry in lost[:10])
         raise UsageError(f"{len(lost)} expectations match no result: {names}; remove or rename them")
 
 
@@ -306,7 +306,7 @@ def reach(book: Book, answer: Prepared, mode: str) -> dict[str, int]:
     return {pattern: len(index.matching(pattern)) for pattern in sorted(spoken) if not is_literal(pattern)}
 
 
-def near(index: Index, pattern: str) -> str:
+def did_you_mean(index: Index, pattern: str) -> str:
     """Words that name what a pattern which matches nothing may have meant."""
     candidates = index.nearest(pattern)
     return f" (did you mean {' or '.join(candidates)}?)" if candidates else ""

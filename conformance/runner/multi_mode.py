@@ -9,7 +9,7 @@ from conformance.builds import installed_torch
 from conformance.errors import UsageError
 from conformance.model.records import Leg
 from conformance.plan.run_request import Request
-from conformance.report import files
+from conformance.report import output_files
 from conformance.results import document, exit_codes, run_folder
 from conformance.runner import leg
 
@@ -45,7 +45,7 @@ def each(options: Request, run_mode: Callable[[str], Leg]) -> list[Leg]:
             continue
         except leg.Interrupted as stop:
             legs += stop.found
-            files.write(folder, legs[-1:])
+            output_files.write(folder, legs[-1:])
             raise leg.Interrupted(legs) from None
         except KeyboardInterrupt:
             # Before the leg had a journal. The file must not read as if the modes so far were all.
@@ -56,7 +56,7 @@ def each(options: Request, run_mode: Callable[[str], Leg]) -> list[Leg]:
             print(f"mode {mode} did not run: {error}", file=sys.stderr)
             legs.append(document.not_run(options, mode, build, str(error)))
             continue
-        files.write(folder, legs[-1:])
+        output_files.write(folder, legs[-1:])
     if not legs:
         raise leg.NothingToRun(f"none of the modes {', '.join(options.modes)} has anything to run")
     return legs

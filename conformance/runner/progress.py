@@ -7,7 +7,7 @@ import time
 from typing import TextIO
 
 from conformance.model.verdicts import Verdict
-from conformance.report.words import duration
+from conformance.report.durations import duration
 from conformance.results.run_state import Ledger
 
 

@@ -19,16 +19,16 @@ from conformance.model.records import Document, Header, Leg, PlanTable
 from conformance.model.verdicts import Verdict
 from conformance.plan.plan import Plan, Shard
 from conformance.plan.run_request import Request
-from conformance.report import files
+from conformance.report import output_files
 from conformance.results import document
 from conformance.results import run_folder as outputs
 from conformance.results.journal import Journal, Tail
 from conformance.results.merge import spoken
 from conformance.results.run_state import Ledger
 from conformance.runner import leg, multi_mode
-from conformance.runner.process_environment import cores
+from conformance.runner.child_environment import cores
 from conformance.runner.progress import Progress
-from conformance.runner.rounds import Rounds
+from conformance.runner.pytest_rounds import Rounds
 from conformance.target import file as target_file
 
 #: Verdicts that are tried again. One that is flaky stays so, and what passes has nothing to show.
@@ -50,7 +50,7 @@ _SAME: tuple[Literal["name", "mode", "target", "level", "shard", "selection", "s
 
 
 @dataclasses.dataclass(frozen=True)
-class Wish:
+class ResumeOptions:
     """The user's options beside the folder; None keeps what the run had."""
 
     workers: int | None = None
@@ -58,7 +58,7 @@ class Wish:
 
 
 @dataclasses.dataclass(frozen=True)
-class Begun:
+class InterruptedLeg:
     """The state of a run that began, from its journal."""
 
     ledger: Ledger
@@ -67,7 +67,7 @@ class Begun:
     tail: Tail
 
 
-def read(folder: Path) -> Begun:
+def read(folder: Path) -> InterruptedLeg:
     """The state of a run from its journal; UsageError if it cannot be resumed."""
     path = folder / "journal.jsonl"
     tail = Tail(path)
@@ -79,10 +79,10 @@ def read(folder: Path) -> Begun:
         raise UsageError(
             f"journal {path} does not begin with a run and its plan, so it cannot go on; run it anew"
         )
-    return Begun(ledger, header, plan, tail)
+    return InterruptedLeg(ledger, header, plan, tail)
 
 
-def options(folder: Path, wish: Wish) -> Request:
+def options(folder: Path, wish: ResumeOptions) -> Request:
     """The options of the run whose output folder this is; UsageError if there is none."""
     journals = outputs.journals(folder)
     if not journals:
@@ -152,7 +152,9 @@ def run(chosen: Request, *, failed: bool) -> list[Leg]:
         known = {finished_leg["mode"] for finished_leg in stop.found}
         later = [folders[mode] for mode in chosen.modes if begun[mode] and mode not in known]
         book = _book(chosen)
-        raise leg.Interrupted([*stop.found, *(files.from_journal(each, book) for each in later)]) from None
+        raise leg.Interrupted(
+            [*stop.found, *(output_files.from_journal(each, book) for each in later)]
+        ) from None
 
 
 def _folders(chosen: Request) -> dict[str, Path]:
@@ -190,8 +192,8 @@ def finished(chosen: Request, *, failed: bool) -> Document | None:
             return kept
     # The run was killed between its last result and its files.
     for folder, each in zip(begun, legs, strict=True):
-        files.write(folder, [each])
-    return files.write(chosen.output, legs)
+        output_files.write(folder, [each])
+    return output_files.write(chosen.output, legs)
 
 
 class _Refused(Exception):

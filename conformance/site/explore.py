@@ -18,7 +18,7 @@ from typing import Any
 from conformance.expectations import entry_states
 from conformance.model import documentation
 from conformance.model.verdicts import Verdict
-from conformance.report import statements
+from conformance.report import requirements
 from conformance.report.families import operator_family
 from conformance.site import words
 from conformance.site.cells import Cell
@@ -103,9 +103,9 @@ def _index(registry: Mapping[str, Backend], cells: Sequence[Cell], cases: Iterab
         name, subject = case.partition("/")[0], subject_of(case)
         subjects[subject] = operator_family(subject)
         if name not in properties:
-            found = statements.find(name, subject)
+            found = requirements.find(name, subject)
             properties[name] = {
-                "kind": statements.OTHER if found is None else found.kind,
+                "kind": requirements.OTHER if found is None else found.kind,
                 "promise": "" if found is None else found.promise,
                 "documentation": "" if found is None else documentation.address(found.documentation),
             }

@@ -84,11 +84,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("-o", "--output", type=Path, default=shards.FILE, metavar="FILE")
     options = parser.parse_args(arguments)
     from conformance.plan import plan
-    from conformance.report import files
+    from conformance.report import output_files
     from conformance.target import file as target_file
 
     try:
-        legs = [leg for folder in options.directories for leg in files.read(folder)]
+        legs = [leg for folder in options.directories for leg in output_files.read(folder)]
         for leg in legs:
             if not (leg["complete"] and leg["level"] == "full" and leg["selection"] is None):
                 raise UsageError(f"leg {leg['name']} is not a complete run of the full level; run it so")

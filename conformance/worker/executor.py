@@ -26,8 +26,8 @@ from conformance.results.journal import Journal
 from conformance.results.run_state import unusable
 from conformance.subjects import catalogue
 from conformance.target.target import Target
-from conformance.worker import evidence, sample_pattern
-from conformance.worker.sample_pattern import SampleWatch
+from conformance.worker import failing_sample_pattern, mode_evidence
+from conformance.worker.failing_sample_pattern import SampleWatch
 from conformance.worker.stack_sampler import StackSampler
 
 #: A failing result that took longer is not run once more.
@@ -119,7 +119,7 @@ class Executor:
                 watch = SampleWatch()
                 again = self._check(entry, subject, result_id, watch)
                 if again.failed_samples == result.failed_samples:
-                    result.pattern = sample_pattern.find(watch.features, result.failed_samples)
+                    result.pattern = failing_sample_pattern.find(watch.features, result.failed_samples)
                 if words := _other_outcome(result, again):
                     notes = [*result.notes, f"intermittent: run once more at once, {words}"]
                     result = self.last = dataclasses.replace(result, intermittent=True, notes=notes)
@@ -164,7 +164,7 @@ class Executor:
             self._rehearse(entry, subject, result_id, seed)
         trouble: str | None = None
         try:
-            with evidence.observed(self.target, entry, subject, recorder):
+            with mode_evidence.observed(self.target, entry, subject, recorder):
                 process_state.seed(seed, self.target)
                 recorder.first_only = self.first_only
                 try:

@@ -77,7 +77,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         legs, before = legs_of(target)
         page = folder / f"{target}.html"
         made = document.document(legs)
-        html.write(page, made, html.Beside(script=script_of), common.opening(legs, before))
+        html.write(page, made, html.LinkedFiles(script=script_of), common.opening(legs, before))
         addresses[target] = page.as_uri()
     return addresses
 

@@ -17,7 +17,7 @@ import pytest
 
 from conformance.behaviours.behaviour import BEHAVIOURS
 from conformance.properties.registry import properties
-from conformance.report import files, html, scripts
+from conformance.report import html, output_files, snippet_files
 from conformance.reproduction import script
 from conformance.reproduction.literal import Writer
 from conformance.reproduction.source import Collector
@@ -125,8 +125,8 @@ def test_the_command_writes_a_snippet_that_runs_alone(tmp_path: Path) -> None:
 
 
 def script_in(folder: Path) -> str | None:
-    (leg,) = files.read(folder)
-    return scripts.read([folder], leg, leg["results"][0])
+    (leg,) = output_files.read(folder)
+    return snippet_files.read([folder], leg, leg["results"][0])
 
 
 def test_a_report_has_the_script_of_a_cause_behind_a_click(tmp_path: Path) -> None:

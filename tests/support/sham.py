@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from conformance import suite
+from conformance import pytest_modules
 from conformance.device import known_answer_probe
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
@@ -212,4 +212,4 @@ register("beside", subject_kind="sham", statement="nothing happens", level="trai
     _well
 )
 
-test_sham = suite.cases("sham")
+test_sham = pytest_modules.cases("sham")

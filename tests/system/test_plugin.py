@@ -22,7 +22,7 @@ def test_the_plugin_works_without_the_runner(tmp_path: Path) -> None:
         "--pyargs",
     ]
     command += [
-        "conformance.suite",
+        "conformance.pytest_modules",
         "tests.support.sham",
         "--conformance-extra",
         "tests.support.sham",

@@ -22,7 +22,7 @@ from conformance.site import registry
 from tests.vendor import harness
 from tests.workflows.conftest import ROOT, copied
 
-SUITE = "conformance/suite"
+SUITE = "conformance/pytest_modules"
 VENDOR = ROOT / "tests" / "vendor"
 
 

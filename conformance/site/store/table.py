@@ -8,7 +8,7 @@ from typing import Any
 
 from conformance.model.records import FailureRow, ResultRow
 from conformance.model.verdicts import Verdict
-from conformance.report.compact import LETTERS
+from conformance.report.page_data import LETTERS
 from conformance.results import scrub
 
 #: Letters of verdicts, as in the report.

@@ -12,7 +12,7 @@ import pytest
 from conformance.certificate import level_progress
 from conformance.commands import common
 from conformance.report import html
-from conformance.report.opening import LevelProgress
+from conformance.report.headline import LevelProgress
 from conformance.results import document
 from tests.support import certifiable
 from tests.support.certifiable import Leg

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conformance import cli
-from conformance.commands import expectation_files
+from conformance.commands import expectation_targets
 from conformance.errors import UsageError
 from conformance.expectations import entries
 from conformance.target import file as target_file
@@ -21,7 +21,7 @@ def target(tmp_path, monkeypatch):
     (tmp_path / "mine.toml").write_text('expectations = "expectations"\n' + text)
     (tmp_path / "expectations").mkdir()
     ids = frozenset({"out/add@float32", "out/add@int8"})
-    monkeypatch.setattr(expectation_files, "plans", lambda *_: {"eager": ids})
+    monkeypatch.setattr(expectation_targets, "plans", lambda *_: {"eager": ids})
     return tmp_path
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from conformance.model.schema import FOLDER, Schema, SchemaError
 from conformance.model.verdicts import Kind, Placement, Verdict
-from conformance.report.compact import LETTERS
+from conformance.report.page_data import LETTERS
 
 
 @pytest.mark.parametrize(

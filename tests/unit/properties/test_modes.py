@@ -18,7 +18,7 @@ from conformance.samples.copies import to_host
 from conformance.samples.dispatched_kernels import kernels_of
 from conformance.samples.operators import dtype_of, samples_of
 from conformance.subjects.torch_databases import find, subjects
-from conformance.worker.evidence import _some_dtype
+from conformance.worker.mode_evidence import _some_dtype
 
 
 def _compiles(function: Callable[..., Any], name: str) -> bool:

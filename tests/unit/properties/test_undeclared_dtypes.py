@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.behaviours import behaviour
 from conformance.behaviours.lab import Lab, at_work
-from conformance.behaviours.unclaimed import Place
+from conformance.behaviours.statement_positions import Place
 from conformance.framework import undeclared_dtypes
 from conformance.framework.recorder import Recorder
 from conformance.framework.trees import tensors, tree_map

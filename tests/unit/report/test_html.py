@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from conformance.report import compact, html
+from conformance.report import html, page_data
 from tests.support.legs import three_results
 
 
@@ -20,5 +20,5 @@ def test_the_report_stands_alone_and_no_message_escapes_from_it(tmp_path: Path) 
 
 
 def test_the_page_shows_it() -> None:
-    script = (Path(compact.__file__).parent / "page.js").read_text()
+    script = (Path(page_data.__file__).parent / "page.js").read_text()
     assert script.count("target.simulated") == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from conformance.report import groups, issue
+from conformance.report import causes, issue
 from tests.support.legs import leg
 
 MESSAGE = (
@@ -13,7 +13,7 @@ MESSAGE = (
 )
 
 
-def cause(message: str = MESSAGE, count: int = 3, **changes: Any) -> tuple[groups.Group, list[Any]]:
+def cause(message: str = MESSAGE, count: int = 3, **changes: Any) -> tuple[causes.Group, list[Any]]:
     rows = [
         {
             "id": f"value/scan{number}@float32",
@@ -33,7 +33,7 @@ def cause(message: str = MESSAGE, count: int = 3, **changes: Any) -> tuple[group
         "backend": {"module": "torch_mydev", "version": "1.2"},
         "environment": {"HOME": "/home/someone"},
     }
-    (group,) = groups.of(legs)
+    (group,) = causes.causes_of(legs)
     return group, legs
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from conformance.certificate import certify
 from conformance.plan.levels import manifest
-from conformance.report import compact, summary
+from conformance.report import page_data, summary
 from conformance.results.document import document
 from tests.support import certifiable
 
@@ -24,7 +24,7 @@ def test_summary_report_and_certificate_say_it(simulated: bool, tmp_path: Path) 
     leg = _leg(simulated)
     lines = list(summary.lines(document([leg]), folder=tmp_path))
     assert ("mine (simulated), eager" in lines[0]) is simulated
-    assert compact.compact(document([leg]))["legs"][0]["target"]["simulated"] is simulated
+    assert page_data.compact(document([leg]))["legs"][0]["target"]["simulated"] is simulated
     _, certificate, _ = certify.issue(leg, manifest.load(), "bringup")
     assert (certificate["claim"]["notice"] is not None) is simulated
     assert certificate["statements"]["target"]["simulated"] is simulated

@@ -9,7 +9,7 @@ import pytest
 
 from conformance.errors import UsageError
 from conformance.plan.run_request import Request
-from conformance.report import files
+from conformance.report import output_files
 from conformance.results import run_folder
 from conformance.target import file as target_file
 from tests.support.legs import leg as make_leg
@@ -36,7 +36,7 @@ from tests.support.legs import leg as make_leg
 def test_a_whole_run_is_not_replaced_by_a_part_of_it(
     tmp_path: Path, before: dict[str, Any], now: dict[str, Any], refused: bool
 ) -> None:
-    files.write(tmp_path, [make_leg(**before)])
+    output_files.write(tmp_path, [make_leg(**before)])
     words: dict[str, Any] = {"modes": ("eager",), "output": tmp_path, **now}
     chosen = Request(target=target_file.load("cpu"), target_argument="cpu", **words)
     if not refused:

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from conformance.framework.recorder import Recorder
 from conformance.model.messages import message_shape, prerequisite
 from conformance.model.verdicts import Kind, ResultId
-from conformance.report import groups
+from conformance.report import causes
 from conformance.samples import copies
 from conformance.samples.copies import Copier, WrongCopy, report_copy
 from conformance.target.file import load
@@ -123,6 +123,6 @@ def test_all_results_that_a_prerequisite_blocks_are_one_cause() -> None:
         for name in ("cat", "fft.rfft", "nn.functional.conv2d", "sort")
     ]
     cases = {row["id"].partition("@")[0]: "fail" for row in rows}
-    (group,) = groups.of([leg("eager", results=rows, cases=cases)])
+    (group,) = causes.causes_of([leg("eager", results=rows, cases=cases)])
     assert (group.name(), group.count) == ("prerequisite strided memory", 4)
     assert message_shape(message, "cat") != message_shape(message.replace("strided memory", "copies"), "cat")

@@ -111,7 +111,7 @@ def test_a_cached_plan_is_the_plan(tmp_path: Path, cache: Path) -> None:
     answers = []
     for number in range(2):
         file = tmp_path / f"{number}.json"
-        command = [sys.executable, "-m", "conformance.worker.prepare", str(file)]
+        command = [sys.executable, "-m", "conformance.worker.bring_up_and_plan", str(file)]
         command += ["--target", "cpu", "--mode", "eager", "--level", "bringup"]
         environment = os.environ | {"PYTHONHASHSEED": "0", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
         subprocess.run(command, check=True, env=environment)

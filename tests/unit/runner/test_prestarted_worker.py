@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.runner.warm_worker import WarmWorker
+from conformance.runner.prestarted_worker import WarmWorker
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
 

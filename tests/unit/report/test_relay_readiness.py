@@ -8,8 +8,8 @@ import pytest
 
 from conformance import cli
 from conformance.errors import UsageError
-from conformance.report import readiness
-from conformance.report.readiness import Backend, Run
+from conformance.report import relay_readiness
+from conformance.report.relay_readiness import Backend, Run
 from tests.support.certifiable import folder, leg, settled
 
 NOW = datetime.datetime(2026, 9, 30, 12, tzinfo=datetime.timezone.utc)
@@ -49,11 +49,11 @@ def test_each_condition_by_itself(runs, lack):
 
 def test_the_shares_at_their_limits():
     nine = [*nights(9), run(0.1, success=False)]
-    assert readiness.Figures.of(nine).lacking() == []
-    assert readiness.Figures.of([*nights(8), run(0.1, success=False)]).lacking() == [
+    assert relay_readiness.Figures.of(nine).lacking() == []
+    assert relay_readiness.Figures.of([*nights(8), run(0.1, success=False)]).lacking() == [
         "success 88.9%, 90% needed"
     ]
-    assert readiness.Figures.of(nights(seconds=10_799)).lacking() == []
+    assert relay_readiness.Figures.of(nights(seconds=10_799)).lacking() == []
 
 
 def test_level_2_needs_a_run_that_names_its_commit():
@@ -96,7 +96,7 @@ def test_a_folder_of_runs(tmp_path, capsys):
 def test_a_folder_without_runs(name, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="BACKEND/RUN"):
-        readiness.read(tmp_path / name)
+        relay_readiness.read(tmp_path / name)
 
 
 def test_hidden_folders_are_no_backends(tmp_path) -> None:
@@ -109,4 +109,4 @@ def test_hidden_folders_are_no_backends(tmp_path) -> None:
         place = tmp_path / name / "r1"
         place.mkdir(parents=True)
         document.write(place / "results.json", document.document([found]))
-    assert [backend.name for backend in readiness.read(tmp_path)] == ["cpu"]
+    assert [backend.name for backend in relay_readiness.read(tmp_path)] == ["cpu"]

@@ -1,5 +1,5 @@
 """Every behaviour of torch's API."""
 
-from conformance.suite import cases
+from conformance.pytest_modules import cases
 
 test_api = cases("api")

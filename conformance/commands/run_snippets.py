@@ -15,7 +15,7 @@ from pathlib import Path
 from conformance.builds import installed_torch
 from conformance.commands import common
 from conformance.model.records import Leg, ResultRow
-from conformance.report import groups, scripts, summary
+from conformance.report import causes, snippet_files, summary
 
 #: Seconds that the result of a script may take, and that all of it may take: a result that ends its process
 #: is repeated, and the script is run once.
@@ -84,10 +84,10 @@ def write(
         True if there is a new one.
     """
     new = False
-    for group in groups.of(legs)[:number]:
+    for group in causes.causes_of(legs)[:number]:
         place, row = group.example
         leg = legs[place]
-        file = scripts.path(folder, leg, row)
+        file = snippet_files.path(folder, leg, row)
         if file.exists():
             continue
         if leg["torch"] != installed_torch.version():

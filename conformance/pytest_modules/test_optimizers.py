@@ -1,5 +1,5 @@
 """Every property of optimizers over every optimizer."""
 
-from conformance.suite import cases
+from conformance.pytest_modules import cases
 
 test_optimizers = cases("optimizer")

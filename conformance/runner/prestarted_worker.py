@@ -20,7 +20,7 @@ class WarmWorker:
         # Its output goes to the log of the round, which has no place yet.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         self._process: subprocess.Popen[bytes] | None = subprocess.Popen(
-            [sys.executable, "-m", "conformance.worker.warm"],
+            [sys.executable, "-m", "conformance.worker.prestart"],
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=subprocess.STDOUT,

@@ -18,8 +18,8 @@ from pathlib import Path
 from conformance.errors import UsageError
 from conformance.model.records import Leg
 from conformance.model.verdicts import plain
-from conformance.report import callback, relay
-from conformance.report.words import duration
+from conformance.report import relay, relay_callback
+from conformance.report.durations import duration
 from conformance.results import document
 
 #: Days over which a level is kept, and over which it is gained.
@@ -146,7 +146,7 @@ def _run(legs: Sequence[Leg]) -> Run:
         when=min(moments).astimezone(datetime.timezone.utc),
         seconds=sum(leg["seconds"] for leg in legs),
         success=relay.conclusion(legs) == "success",
-        named=all(callback.COMMIT.fullmatch(commit) for commit in commits),
+        named=all(relay_callback.COMMIT.fullmatch(commit) for commit in commits),
     )
 
 

@@ -109,7 +109,7 @@ def said(row: ResultRow) -> tuple[str, str]:
     return row["verdict"], (row.get("notes") or [""])[-1]
 
 
-def of(legs: Sequence[Leg]) -> list[Group]:
+def causes_of(legs: Sequence[Leg]) -> list[Group]:
     """The unexpected results of some legs by cause, the largest group first."""
     unexpected = (
         (number, row)

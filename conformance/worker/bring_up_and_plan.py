@@ -1,4 +1,4 @@
-"""``python -m conformance.worker.prepare``: brings a target up once, and decides what there is to run.
+"""``python -m conformance.worker.bring_up_and_plan``: brings a target up once, and decides what there is to run.
 
 It is a process of its own because a backend may crash while it is imported, and because whoever runs the
 suite must not load a backend itself. Its answer is a JSON file; without one the target cannot be used.
@@ -172,7 +172,7 @@ def _nameable(device: str) -> bool:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the answer to a file; exit code 2 with ``error`` in the answer if the target is unfit."""
-    parser = argparse.ArgumentParser(prog="python -m conformance.worker.prepare")
+    parser = argparse.ArgumentParser(prog="python -m conformance.worker.bring_up_and_plan")
     parser.add_argument("answer", type=Path)
     parser.add_argument("--target", required=True)
     parser.add_argument("--mode", required=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conformance.model.time_phases import PHASES
-from conformance.report import profile
+from conformance.report import time_profile
 from conformance.results.journal import Journal
 from tests.support.legs import HEADER
 
@@ -27,8 +27,8 @@ def time_of(result_id: str, began: float, seconds: float, worker: str = "gw0", *
     }
 
 
-def found(*events: Any) -> profile.Profile:
-    made = profile.profile("t-eager", events)
+def found(*events: Any) -> time_profile.TimeProfile:
+    made = time_profile.profile("t-eager", events)
     assert made is not None
     return made
 
@@ -95,9 +95,9 @@ def test_a_result_that_ran_twice_counts_once_with_both_times() -> None:
 
 
 def test_no_times_no_profile(tmp_path: Path) -> None:
-    assert profile.profile("t", []) is None
+    assert time_profile.profile("t", []) is None
     Journal(tmp_path / "journal.jsonl").close()
-    assert profile.write(tmp_path, [tmp_path / "journal.jsonl"]) == []
+    assert time_profile.write(tmp_path, [tmp_path / "journal.jsonl"]) == []
     assert not (tmp_path / "conformance-profile.html").exists()
 
 
@@ -113,7 +113,7 @@ def test_pages_hold_what_the_journal_has_and_escape_it(tmp_path: Path) -> None:
         + "\n"
         + '{"event":"time","worker'  # torn
     )
-    page, data = profile.write(tmp_path, [tmp_path / "journal.jsonl"])
+    page, data = time_profile.write(tmp_path, [tmp_path / "journal.jsonl"])
     text = page.read_text()
     assert "t-eager" in text and "value/&lt;b&gt;add&lt;/b&gt;@float32" in text and "<b>add" not in text
     document = json.loads(data.read_text())

@@ -11,12 +11,12 @@ import torch
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind, Result, ResultId
 from conformance.plan.plan import Case
-from conformance.report import groups
+from conformance.report import causes
 from conformance.samples.operators import Sample
 from conformance.target.file import load
-from conformance.worker import sample_pattern
+from conformance.worker import failing_sample_pattern
 from conformance.worker.executor import Executor
-from conformance.worker.sample_pattern import SampleWatch
+from conformance.worker.failing_sample_pattern import SampleWatch
 from tests.support.legs import leg
 
 
@@ -57,23 +57,23 @@ BASE = torch.arange(1.0, 5.0)
     ],
 )  # fmt: skip
 def test_the_feature_that_tells_them_apart_is_found(bad: Any, good: Any, when: str) -> None:
-    found = sample_pattern.find(watched(bad, good, bad, good, good), [0, 2])
+    found = failing_sample_pattern.find(watched(bad, good, bad, good, good), [0, 2])
     assert found == {"when": when, "failed": 2, "such": 2, "others": 3}
-    turned = sample_pattern.find(watched(bad, good, bad, good, good), [1, 3, 4])
+    turned = failing_sample_pattern.find(watched(bad, good, bad, good, good), [1, 3, 4])
     assert turned is not None and (turned["failed"], turned["such"], turned["others"]) == (3, 3, 2)
     assert turned["when"] == f"not: {when}" or not turned["when"].startswith("not: ")
 
 
 def test_options_count_too() -> None:
     features = watched(*[BASE] * 4, dim=[-1, 0, -2, 1], keepdim=[True, False, True, ...])
-    found = sample_pattern.find(features, [0, 2])
+    found = failing_sample_pattern.find(features, [0, 2])
     assert found is not None and found["when"] in ("`dim` is negative", "`keepdim` is True")
 
 
 def test_a_feature_that_some_of_the_others_have_is_given_with_its_counts() -> None:
     features = watched(STRIDED, DENSE, STRIDED, STRIDED, DENSE, DENSE)
-    assert sample_pattern.find(features, [0, 2]) is not None
-    found = sample_pattern.find({**features, 3: features[3] | {"x"}}, [0, 2])
+    assert failing_sample_pattern.find(features, [0, 2]) is not None
+    found = failing_sample_pattern.find({**features, 3: features[3] | {"x"}}, [0, 2])
     assert found == {"when": "not: x", "failed": 2, "such": 5, "others": 1} or found == {
         "when": "an input is not contiguous", "failed": 2, "such": 3, "others": 3
     }  # fmt: skip
@@ -81,11 +81,11 @@ def test_a_feature_that_some_of_the_others_have_is_given_with_its_counts() -> No
 
 @pytest.mark.parametrize("failed", [[0], [0, 1, 2, 3], [0, 1, 2], [0, 7]])
 def test_too_few_samples_or_unknown_ones_say_nothing(failed: list[int]) -> None:
-    assert sample_pattern.find(watched(STRIDED, STRIDED, DENSE, DENSE), failed) is None
+    assert failing_sample_pattern.find(watched(STRIDED, STRIDED, DENSE, DENSE), failed) is None
 
 
 def test_samples_without_a_common_feature_have_no_pattern() -> None:
-    assert sample_pattern.find(watched(BASE, BASE, BASE, BASE), [0, 1]) is None
+    assert failing_sample_pattern.find(watched(BASE, BASE, BASE, BASE), [0, 1]) is None
 
 
 def wrong_if(condition: Callable[[torch.Tensor], bool]) -> Callable[..., Any]:
@@ -124,7 +124,7 @@ def test_a_passing_result_is_not_watched() -> None:
     assert Recorder(ResultId.parse("value/add@float32"), seed=0).watch is None
 
 
-def group_of(*patterns: dict[str, Any] | None) -> groups.Group:
+def group_of(*patterns: dict[str, Any] | None) -> causes.Group:
     rows = []
     for number, pattern in enumerate(patterns):
         row = {
@@ -135,7 +135,7 @@ def group_of(*patterns: dict[str, Any] | None) -> groups.Group:
         }
         rows.append(row | ({"pattern": pattern} if pattern else {}))
     cases = {row["id"].rpartition("@")[0]: "fail" for row in rows}
-    (group,) = groups.of([leg("eager", results=rows, cases=cases, exit=1)])
+    (group,) = causes.causes_of([leg("eager", results=rows, cases=cases, exit=1)])
     return group
 
 

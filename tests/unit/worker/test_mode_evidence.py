@@ -14,7 +14,7 @@ from conformance.plan.plan import Case
 from conformance.properties import registry
 from conformance.subjects.torch_databases import find
 from conformance.target.target import Target
-from conformance.worker import evidence
+from conformance.worker import mode_evidence
 from conformance.worker.executor import Executor
 
 #: What the fake device says it ran from graphs.
@@ -126,12 +126,12 @@ def property_kind() -> Any:
     [("add", {"add"}), ("transpose", None), ("nonzero", None), ("to_sparse", None), ("full", {"full"})],
 )
 def test_which_kernels_a_graph_can_hold(operator: str, expected: set[str] | None) -> None:
-    found = evidence.expected_kernels(find("operator", operator), "float32")
+    found = mode_evidence.expected_kernels(find("operator", operator), "float32")
     assert found == (None if expected is None else frozenset(expected))
 
 
 def test_what_only_fills_is_not_told_from_the_harness() -> None:
-    assert evidence.ran({}, {"aten::fill_.Scalar": 1}, {"full"})
-    assert not evidence.ran({}, {}, {"full"})
-    assert not evidence.ran({"aten::add.Tensor": 3}, {"aten::add.Tensor": 3, "aten::copy_": 9}, {"add"})
-    assert evidence.ran({}, {"hpu::fused_sdpa": 1}, {"bmm", "softmax"})
+    assert mode_evidence.ran({}, {"aten::fill_.Scalar": 1}, {"full"})
+    assert not mode_evidence.ran({}, {}, {"full"})
+    assert not mode_evidence.ran({"aten::add.Tensor": 3}, {"aten::add.Tensor": 3, "aten::copy_": 9}, {"add"})
+    assert mode_evidence.ran({}, {"hpu::fused_sdpa": 1}, {"bmm", "softmax"})

@@ -1,5 +1,5 @@
 """Every property of a device's API."""
 
-from conformance.suite import cases
+from conformance.pytest_modules import cases
 
 test_device = cases("device")

@@ -6,7 +6,7 @@ from typing import Any
 
 from expecttest import assert_expected_inline
 
-from conformance.report import groups, summary
+from conformance.report import causes, summary
 from conformance.report.families import operator_family, property_family
 from conformance.results import document
 from tests.support.legs import leg
@@ -53,7 +53,7 @@ def test_a_broken_allocator_is_one_cause() -> None:
         for number, subject in enumerate(OPERATORS)
     ]
     other = ("value/cumsum@int64", "crash", "crash", "the process ended: Segmentation fault\n  in f")
-    found = groups.of(legs(*rows, other))
+    found = causes.causes_of(legs(*rows, other))
     assert [(group.count, group.name()) for group in found] == [(400, "100 subjects"), (1, "cumsum")]
     assert found[0].example[1]["id"] == "value/add_0@float32"
 
@@ -63,13 +63,13 @@ def test_wrong_values_stay_apart_by_family_unless_nearly_all_are_wrong() -> None
         return f"value/{subject}@float32", "fail", "value", f"{subject} is 3.5 at [0], expected 4"
 
     few = [wrong(name) for name in ("fft.fft", "fft.rfft", "linalg.lu", "sum", "cumsum", "index_add")]
-    found = groups.of(legs(*few, passing=100))
+    found = causes.causes_of(legs(*few, passing=100))
     assert [(group.count, group.name()) for group in found] == [
         (2, "fft, 2 subjects"), (1, "linalg.lu"), (1, "sum"), (1, "cumsum"), (1, "index_add")
     ]  # fmt: skip
-    found = groups.of(legs(*map(wrong, OPERATORS), passing=50))
+    found = causes.causes_of(legs(*map(wrong, OPERATORS), passing=50))
     assert [(group.count, group.name()) for group in found] == [(100, "100 subjects")]
-    assert len(groups.of(legs(*map(wrong, OPERATORS), passing=101))) == 5
+    assert len(causes.causes_of(legs(*map(wrong, OPERATORS), passing=101))) == 5
 
 
 def test_kinds_and_families_of_properties_stay_apart() -> None:
@@ -78,7 +78,7 @@ def test_kinds_and_families_of_properties_stay_apart() -> None:
         ("out/sum@d", "fail", "value", "differs"), ("compile_value/sum@d", "fail", "value", "differs"),
         ("compile_views/sum@d", "fail", "value", "differs"),
     ]  # fmt: skip
-    assert sorted(group.count for group in groups.of(legs(*rows, passing=9))) == [1, 1, 1, 2]
+    assert sorted(group.count for group in causes.causes_of(legs(*rows, passing=9))) == [1, 1, 1, 2]
 
 
 def test_the_summary_shows_ten_causes_and_counts_the_rest(tmp_path: Any) -> None:
@@ -116,7 +116,7 @@ def test_wrong_values_of_one_operator_are_one_cause_however_they_show() -> None:
         wrong("compile_value/sigmoid@float32", "the result"),
         wrong("value/tanh@float32", "the result"),
     ]
-    found = groups.of(legs(*rows, passing=40))
+    found = causes.causes_of(legs(*rows, passing=40))
     assert sorted((group.count, group.name()) for group in found) == [
         (1, "sigmoid"), (1, "tanh"), (4, "sigmoid, 2 subjects")
     ]  # fmt: skip
@@ -132,7 +132,7 @@ def test_different_patterns_of_samples_are_different_causes() -> None:
     )
     for row, when in zip(found[0]["results"], ("an input holds NaN", "an input is expanded"), strict=False):
         row["pattern"] = {"when": when, "failed": 2, "such": 2, "others": 5}
-    assert sorted(group.pattern() for group in groups.of(found)) == [
+    assert sorted(group.pattern() for group in causes.causes_of(found)) == [
         "",
         "fails exactly when an input holds NaN: 2 of 2 such samples, 0 of 5 others",
         "fails exactly when an input is expanded: 2 of 2 such samples, 0 of 5 others",
@@ -145,7 +145,7 @@ def test_one_error_is_one_cause_refused_or_not() -> None:
         ("dtypes/cumsum@any", "fail", "refused",
          "declared dtype float16 is refused: RuntimeError: lost a lane at 0x8f"),
     ]  # fmt: skip
-    (group,) = groups.of(legs(*rows, passing=3))
+    (group,) = causes.causes_of(legs(*rows, passing=3))
     assert group.count == 2
 
 
@@ -154,5 +154,5 @@ def test_a_missing_error_is_one_cause_for_all_operators() -> None:
         (f"cpu-arguments/{name}@float32", "fail", "error-type", "a CPU tensor as input 1 was accepted")
         for name in ("add", "linalg.lu", "fft.fft", "index_add")
     ]
-    (group,) = groups.of(legs(*rows, passing=90))
+    (group,) = causes.causes_of(legs(*rows, passing=90))
     assert (group.count, group.name()) == (4, "4 subjects")

@@ -17,8 +17,8 @@ from conformance.plan.run_request import Request
 from conformance.process_control.watchdog import last_words
 from conformance.results.journal import Journal, Tail
 from conformance.results.run_state import Ledger, Worker
-from conformance.runner import process_environment
-from conformance.runner.warm_worker import WarmWorker
+from conformance.runner import child_environment
+from conformance.runner.prestarted_worker import WarmWorker
 
 #: Worker losses in a row, without one passing result between them, after which a run is given up.
 MAX_LOSSES = 20
@@ -27,7 +27,7 @@ MAX_LOSSES = 20
 _SILENCE = 60.0
 
 
-class GivenUp(Exception):
+class TooManyLostWorkers(Exception):
     """The target keeps losing its workers; the message says how often."""
 
 
@@ -81,7 +81,7 @@ class Rounds:
         self, arguments: list[str], workers: int, log: Path
     ) -> tuple[subprocess.Popen[bytes], WarmWorker | None]:
         """Start pytest; in the warm worker, which is then returned too, if there is one and one will do."""
-        environment = process_environment.variables(self.options, self.mode)
+        environment = child_environment.variables(self.options, self.mode)
         warm, self.warm = self.warm, None
         if warm is not None and workers == 1:
             process = warm.run(arguments, environment)
@@ -106,7 +106,7 @@ class Rounds:
             command += ["-p", plugin]
         if workers > 1:
             command += ["-p", "xdist.plugin", "-n", str(workers), "--max-worker-restart", "1000"]
-        command += ["--capture=no", "--pyargs", "conformance.suite", *self.options.extra]
+        command += ["--capture=no", "--pyargs", "conformance.pytest_modules", *self.options.extra]
         command += ["--conformance-target", self.options.target_argument, "--conformance-mode", self.mode]
         command += ["--conformance-samples", self.options.samples, "--conformance-output", str(self.folder)]
         command += ["--conformance-only", str(plan), "--conformance-timeout", str(self.options.timeout)]
@@ -126,7 +126,7 @@ class Rounds:
             elif time.monotonic() - heard > self.options.timeout + _SILENCE:
                 return True
             if self.ledger.starts_without_pass > MAX_LOSSES + self.options.workers and not patient:
-                raise GivenUp(
+                raise TooManyLostWorkers(
                     f"{MAX_LOSSES} workers were lost in a row without one passing result between them"
                 )
             self.progress()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from conformance.report import groups
+from conformance.report import causes
 from conformance.results.diff import Report, ResultChange
 
 #: Causes, and changes of one sort, that the page names.
@@ -81,7 +81,7 @@ class Opening:
         }
 
 
-def blockers(groups_of_rows: Sequence[groups.Group], absent: Sequence[str]) -> tuple[Blocker, ...]:
+def blockers(groups_of_rows: Sequence[causes.Group], absent: Sequence[str]) -> tuple[Blocker, ...]:
     """Name what keeps a leg from a level.
 
     Args:
@@ -91,7 +91,7 @@ def blockers(groups_of_rows: Sequence[groups.Group], absent: Sequence[str]) -> t
     found = []
     for group in groups_of_rows:
         _, row = group.example
-        said = next(iter(groups.said(row)[1].splitlines()), "")[:300]
+        said = next(iter(causes.said(row)[1].splitlines()), "")[:300]
         found.append(Blocker(group.name(), group.count, group.pattern() or said, row["id"]))
     if absent:
         found.append(Blocker("not run", len(absent), "the run has no such result", absent[0]))

@@ -1,5 +1,5 @@
 """Every property of modules over every module."""
 
-from conformance.suite import cases
+from conformance.pytest_modules import cases
 
 test_modules = cases("module")

@@ -1,5 +1,5 @@
 """Every property of overloads over every overload."""
 
-from conformance.suite import cases
+from conformance.pytest_modules import cases
 
 test_overloads = cases("overload")

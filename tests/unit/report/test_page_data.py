@@ -6,7 +6,7 @@ import json
 
 from expecttest import assert_expected_inline
 
-from conformance.report.compact import compact
+from conformance.report.page_data import compact
 from conformance.results import document
 from tests.support.legs import leg, three_results
 

@@ -39,7 +39,7 @@ def _statements(file: str) -> dict[int, int]:
     return first
 
 
-def here(program: CodeType, moment: int) -> Place | None:
+def calling_statement(program: CodeType, moment: int) -> Place | None:
     """Return the place in a program that led to the caller; None if it was called in another way."""
     for frame, line in traceback.walk_stack(sys._getframe(1)):
         if frame.f_code is program:

@@ -1,5 +1,5 @@
 """Every property of operators over every operator."""
 
-from conformance.suite import cases
+from conformance.pytest_modules import cases
 
 test_operators = cases("operator")

@@ -10,9 +10,9 @@ from conformance.model.records import Document, Leg, ResultRow
 from conformance.model.verdicts import Placement, ResultId, Verdict
 from conformance.model.vocabulary import KINDS
 from conformance.plan.levels.manifest import Statement
-from conformance.report import groups, statements
+from conformance.report import causes, requirements
 from conformance.report.families import operator_family
-from conformance.report.opening import Opening
+from conformance.report.headline import Opening
 from conformance.report.summary import repeat, target_word
 from conformance.subjects.areas import AREAS
 
@@ -62,7 +62,7 @@ _Kept = Literal[
 #: What the page takes of a leg as it is.
 _KEPT: tuple[_Kept, ...] = get_args(_Kept)
 #: Kinds of subjects in the order of the page's matrices.
-_KINDS = (*KINDS, statements.OTHER)
+_KINDS = (*KINDS, requirements.OTHER)
 _PLACEMENTS = tuple(placement.value for placement in Placement)
 
 
@@ -111,7 +111,9 @@ def compact(
             for name, found in statements_of.items()
             if found.documentation
         },
-        "causes": [_cause(group, results["legs"], script) for group in groups.of(results["legs"])[:CAUSES]],
+        "causes": [
+            _cause(group, results["legs"], script) for group in causes.causes_of(results["legs"])[:CAUSES]
+        ],
         "opening": None if opening is None else opening.to_json(),
         "legs": [_leg(leg) for leg in results["legs"]],
     }
@@ -122,14 +124,14 @@ def _statements(legs: Sequence[Leg]) -> dict[str, Statement]:
     found: dict[str, Statement] = {}
     for case in (case for leg in legs for case in leg["cases"]):
         name, _, subject = case.partition("/")
-        if name not in found and (statement := statements.find(name, subject)) is not None:
+        if name not in found and (statement := requirements.find(name, subject)) is not None:
             found[name] = statement
     return found
 
 
-def _cause(group: groups.Group, legs: Sequence[Leg], script: Script) -> dict[str, object]:
+def _cause(group: causes.Group, legs: Sequence[Leg], script: Script) -> dict[str, object]:
     number, row = group.example
-    kind, message = groups.said(row)
+    kind, message = causes.said(row)
     return {
         "name": group.name(),
         "count": group.count,
@@ -154,7 +156,7 @@ def _leg(leg: Leg) -> dict[str, object]:
         dtype = dtypes[result_id.dtype]
         verdict = LETTERS[Verdict(row["verdict"])]
         if (subject, name) not in cases:
-            kind = _KINDS.index(statements.kind(result_id.case.property, result_id.case.subject))
+            kind = _KINDS.index(requirements.kind(result_id.case.property, result_id.case.subject))
             # dtypes, verdicts, placement, then numbers of each result, and the kind of the subject
             cases[(subject, name)] = [subject, name, [], "", -1, [], kind]
         case = cases[(subject, name)]

@@ -11,8 +11,8 @@ from conformance.errors import UsageError
 from conformance.expectations import entries
 from conformance.expectations.entries import Book
 from conformance.model.records import Document, Header, Leg
-from conformance.report import html, junit, profile, scripts
-from conformance.report.opening import Opening
+from conformance.report import html, junit, snippet_files, time_profile
+from conformance.report.headline import Opening
 from conformance.results import document as results
 from conformance.results import run_folder
 from conformance.results.journal import Tail
@@ -40,11 +40,13 @@ def write(
     results.write(folder / "results.json", document)
     junit.write(folder / "junit.xml", document)
     journals = [path for source in (folder, *sources) for path in run_folder.journals(source)]
-    shown = profile.write(folder, [path for path in journals if _is_profiled(path)])
+    shown = time_profile.write(folder, [path for path in journals if _is_profiled(path)])
     html.write(
         folder / "report.html",
         document,
-        html.Beside(shown[0].name if shown else None, functools.partial(scripts.read, (folder, *sources))),
+        html.LinkedFiles(
+            shown[0].name if shown else None, functools.partial(snippet_files.read, (folder, *sources))
+        ),
         opening,
     )
     return document

@@ -1,4 +1,4 @@
-"""``python -m conformance.worker.warm``: a worker that imports while the target is still brought up.
+"""``python -m conformance.worker.prestart``: a worker that imports while the target is still brought up.
 
 It imports what every worker needs and no backend may influence (torch, numpy, SciPy, pytest), then waits for
 a line of JSON on its standard input: the arguments of pytest. It then is an ordinary worker. Without a line

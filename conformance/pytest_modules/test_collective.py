@@ -1,5 +1,5 @@
 """Every property of collectives over every collective."""
 
-from conformance.suite import cases
+from conformance.pytest_modules import cases
 
 test_collective = cases("collective")

@@ -13,7 +13,7 @@ import jinja2
 from conformance.model.records import TimeEvent
 from conformance.model.time_phases import PHASES
 from conformance.model.verdicts import ResultId
-from conformance.report.words import duration
+from conformance.report.durations import duration
 from conformance.results.journal import Tail
 
 SCHEMA = 1
@@ -35,7 +35,7 @@ _TEMPLATE.filters["duration"] = duration
 
 
 @dataclasses.dataclass
-class Spent:
+class TimeByPhase:
     """Seconds of some results, in all and by phase.
 
     The seconds of a phase are those that were sampled, scaled so that all phases together make the total.
@@ -86,12 +86,12 @@ class WorkerTime:
     """
 
     name: str
-    spent: Spent
+    spent: TimeByPhase
     bins: list[dict[str, float]]
 
 
 @dataclasses.dataclass
-class Profile:
+class TimeProfile:
     """A leg, by what its time went into.
 
     Attributes:
@@ -105,9 +105,9 @@ class Profile:
 
     name: str
     seconds: float
-    total: Spent
-    properties: list[Spent]
-    subjects: list[Spent]
+    total: TimeByPhase
+    properties: list[TimeByPhase]
+    subjects: list[TimeByPhase]
     slowest: list[TimeEvent]
     workers: list[WorkerTime]
 
@@ -124,26 +124,26 @@ class Profile:
         }
 
 
-def profile(name: str, events: Iterable[TimeEvent]) -> Profile | None:
+def profile(name: str, events: Iterable[TimeEvent]) -> TimeProfile | None:
     """Add up the times of a leg's results; None if there are none."""
     times = _without_pauses(events)
     if not times:
         return None
-    total = Spent("all")
-    properties: dict[str, Spent] = {}
-    subjects: dict[str, Spent] = {}
+    total = TimeByPhase("all")
+    properties: dict[str, TimeByPhase] = {}
+    subjects: dict[str, TimeByPhase] = {}
     for event in times:
         case = ResultId.parse(event["id"]).case
         for table, word in ((properties, case.property), (subjects, case.subject)):
             key = f"{event['kind']}/{word}"
-            table.setdefault(key, Spent(key)).add(event)
+            table.setdefault(key, TimeByPhase(key)).add(event)
         total.add(event)
     first = min(event["began"] for event in times)
     last = max(event["began"] + event["seconds"] for event in times)
     workers = collections.defaultdict(list)
     for event in times:
         workers[event["worker"]].append(event)
-    return Profile(
+    return TimeProfile(
         name,
         last - first,
         total,
@@ -174,9 +174,9 @@ def _without_pauses(events: Iterable[TimeEvent]) -> list[TimeEvent]:
 
 
 def _worker(
-    name: str, events: list[TimeEvent], properties: Mapping[str, Spent], first: float, last: float
+    name: str, events: list[TimeEvent], properties: Mapping[str, TimeByPhase], first: float, last: float
 ) -> WorkerTime:
-    spent = Spent(name)
+    spent = TimeByPhase(name)
     bins: list[dict[str, float]] = [{} for _ in range(_BINS)]
     length = max(last - first, 1e-6) / _BINS
     for event in events:
@@ -196,7 +196,7 @@ def _worker(
     return WorkerTime(name, spent, [{phase: round(share, 3) for phase, share in one.items()} for one in bins])
 
 
-def from_journal(folder: Path) -> Profile | None:
+def from_journal(folder: Path) -> TimeProfile | None:
     """The profile of the leg whose journal a folder has; None if it was not profiled."""
     name, times = "", []
     for event in Tail(folder / "journal.jsonl").read(final=True):
@@ -225,6 +225,8 @@ def write(folder: Path, journals: Iterable[Path]) -> list[Path]:
     data.write_text(json.dumps(document, separators=(",", ":")) + "\n")
     page = folder / "conformance-profile.html"
     page.write_text(
-        _TEMPLATE.get_template("profile.html").render(profiles=found, phases=PHASES, shown=60, bins=_BINS)
+        _TEMPLATE.get_template("time_profile.html").render(
+            profiles=found, phases=PHASES, shown=60, bins=_BINS
+        )
     )
     return [page, data]

@@ -1,5 +1,5 @@
 """Every property of groups, meshes and training on several ranks."""
 
-from conformance.suite import cases
+from conformance.pytest_modules import cases
 
 test_world = cases("world")
