@@ -19,13 +19,13 @@ from typing import Any
 from conformance.model.records import ResultRow
 from conformance.plan.levels import manifest
 from conformance.site import build
-from conformance.site.columns import Build
+from conformance.site.build_columns import Build
 from conformance.site.provenance import Provenance
 from conformance.site.registry import Backend
-from conformance.site.store.line import Entry, Line
-from conformance.site.store.night import Night
+from conformance.site.store.published_run import Night
+from conformance.site.store.series import Entry, Line
 from conformance.site.store.store import Store
-from conformance.site.store.table import Change, Table
+from conformance.site.store.verdict_table import Table, TableDelta
 
 BACKENDS, NIGHTS = 20, 90
 LEGS = ("eager", "lazy", "compile", "graph", "distributed", "eager")
@@ -73,7 +73,9 @@ def line(backend: Backend, mode: str, build_: Build, nights: int, chance: random
             else:
                 table.details[name] = failure(name, number)
         entries.append(
-            Entry(night(backend, mode, build_, nights - number, len(cases)), Change.between(before, table))
+            Entry(
+                night(backend, mode, build_, nights - number, len(cases)), TableDelta.between(before, table)
+            )
         )
     return Line(backend.id, mode, entries)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from conformance.ci import github
-from conformance.ci.compare import Change
+from conformance.ci.cell_regressions import CellChange
 from conformance.matrix.table import coded
 
 #: Marks the issues that may be changed here; only users with triage rights can set it.
@@ -25,12 +25,12 @@ class Action:
     number: int | None
 
 
-def title(backend: str, change: Change) -> str:
+def title(backend: str, change: CellChange) -> str:
     """Return the title by which the issue of a cell is found again."""
     return f"Regression: {backend}, {change.mode}, torch {change.build}"
 
 
-def body(change: Change, run: str, command: str) -> str:
+def body(change: CellChange, run: str, command: str) -> str:
     """Write the text of an issue. Text from a run is set as code, in which no user is mentioned."""
     lines = [
         f"Cell `{change.id}` was **{change.was or 'not there'}** and is **{change.now}**, on torch "
@@ -50,7 +50,9 @@ def body(change: Change, run: str, command: str) -> str:
     return "\n".join(line for line in lines if line is not None)
 
 
-def update(repository: str, backend: str, changes: Sequence[Change], run: str, target: str) -> list[Action]:
+def update(
+    repository: str, backend: str, changes: Sequence[CellChange], run: str, target: str
+) -> list[Action]:
     """Open, update and close the issues of all cells; return the actions taken.
 
     A cell that is still bad, but no worse than the night before, keeps its issue as it is. UsageError if

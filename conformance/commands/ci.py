@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from conformance.ci import (
-    compare,
-    gather,
+    cell_regressions,
     github,
     images,
     install,
     issues,
-    pull,
-    steps,
-    store,
+    merge_artifacts,
+    results_branch,
+    step_outputs,
     summary,
     template,
+    vendor_results,
 )
 from conformance.commands import common
 from conformance.errors import UsageError
@@ -171,7 +171,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     arguments.output.write_text(plan.written(cells) + "\n")
     # A workflow needs only the name of a cell: the rest is in the plan.
     ids = [cell.id for cell in cells]
-    steps.output(
+    step_outputs.output(
         cells=json.dumps(ids), torches=json.dumps(list(dict.fromkeys(build.spec for build in builds)))
     )
     print(f"{len(cells)} cells: {', '.join(ids)}")
@@ -222,7 +222,7 @@ def _checked(installed: install.Installed, **known: str) -> int:
     if wrong is not None:
         print(wrong)
         return 1
-    steps.output(python=installed.python, **known)
+    step_outputs.output(python=installed.python, **known)
     return 0
 
 
@@ -231,8 +231,8 @@ def _report(arguments: argparse.Namespace) -> int:
     server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
     repository, number = os.environ.get("GITHUB_REPOSITORY", ""), os.environ.get("GITHUB_RUN_ID", "0")
     url = f"{server}/{repository}/actions/runs/{number}"
-    (arguments.folder / gather.NAMED).write_text(f"{arguments.job}\n")
-    steps.summary(summary.markdown(legs, arguments.job))
+    (arguments.folder / merge_artifacts.NAMED).write_text(f"{arguments.job}\n")
+    step_outputs.summary(summary.markdown(legs, arguments.job))
     job = relay.Job(
         name=os.environ.get("GITHUB_WORKFLOW", "conformance"),
         job=arguments.job,
@@ -261,10 +261,12 @@ def _occasion() -> relay.Event:
 def _gather(arguments: argparse.Namespace) -> int:
     _check_name(arguments.name)
     cells = plan.read(arguments.plan)
-    outcomes, any_results = gather.gather(cells, arguments.artifacts, arguments.output, arguments.name)
-    steps.summary((arguments.output / "matrix.md").read_text())
+    outcomes, any_results = merge_artifacts.gather(
+        cells, arguments.artifacts, arguments.output, arguments.name
+    )
+    step_outputs.summary((arguments.output / "matrix.md").read_text())
     code = collect.exit_code(outcomes)
-    steps.output(results="true" if any_results else "false", exit=str(code))
+    step_outputs.output(results="true" if any_results else "false", exit=str(code))
     print(table.text(outcomes))
     bad = [outcome for outcome in outcomes if not outcome.good]
     print(f"{len(outcomes) - len(bad)} of {len(outcomes)} cells are good")
@@ -272,7 +274,7 @@ def _gather(arguments: argparse.Namespace) -> int:
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
-    exists = store.fetch(
+    exists = results_branch.fetch(
         _repository(arguments),
         arguments.branch,
         arguments.output,
@@ -286,7 +288,7 @@ def _fetch(arguments: argparse.Namespace) -> int:
 
 def _keep(arguments: argparse.Namespace) -> int:
     token = os.environ.get("GH_TOKEN", "")
-    commit = store.keep(_repository(arguments), arguments.branch, arguments.folder, token)
+    commit = results_branch.keep(_repository(arguments), arguments.branch, arguments.folder, token)
     print(f"the store is on branch {arguments.branch}: {commit}")
     return 0
 
@@ -298,10 +300,14 @@ def _store(arguments: argparse.Namespace) -> int:
     matrix = arguments.folder / "matrix.json"
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        origin = store.provenance("our-workflow")
-        kept = store.entry(results, arguments.backend, origin, folder, matrix if matrix.is_file() else None)
-        commit = store.add(_repository(arguments), arguments.branch, folder, os.environ.get("GH_TOKEN", ""))
-    steps.output(run=kept.name, commit=commit)
+        origin = results_branch.provenance("our-workflow")
+        kept = results_branch.entry(
+            results, arguments.backend, origin, folder, matrix if matrix.is_file() else None
+        )
+        commit = results_branch.add(
+            _repository(arguments), arguments.branch, folder, os.environ.get("GH_TOKEN", "")
+        )
+    step_outputs.output(run=kept.name, commit=commit)
     print(f"{arguments.backend}/{kept.name} is on branch {arguments.branch} at {commit}")
     return 0
 
@@ -313,7 +319,7 @@ def _pull(arguments: argparse.Namespace) -> int:
         folder = Path(scratch)
         for backend in registry.load(arguments.registry).values():
             try:
-                lines += list(pull.pull(backend, folder, arguments.present, today))
+                lines += list(vendor_results.pull(backend, folder, arguments.present, today))
             except (
                 UsageError,
                 LookupError,
@@ -323,9 +329,13 @@ def _pull(arguments: argparse.Namespace) -> int:
             ) as error:  # one vendor never keeps the others from being shown
                 lines.append(f"{backend.id}: {type(error).__name__}: {str(error)[:300]}")
         if any(folder.glob("*/*")):
-            store.add(_repository(arguments), arguments.branch, folder, os.environ.get("GH_TOKEN", ""))
+            results_branch.add(
+                _repository(arguments), arguments.branch, folder, os.environ.get("GH_TOKEN", "")
+            )
     print("\n".join(lines) or "nothing new from any vendor")
-    steps.summary("\n".join(f"* {table.escaped(line)}" for line in lines) or "Nothing new from any vendor.")
+    step_outputs.summary(
+        "\n".join(f"* {table.escaped(line)}" for line in lines) or "Nothing new from any vendor."
+    )
     return 0
 
 
@@ -334,8 +344,8 @@ def _push(arguments: argparse.Namespace) -> int:
     name, digest = images.push(
         arguments.file, arguments.registry, arguments.repository, arguments.version, user, token
     )
-    steps.output(name=name, digest=digest)
-    steps.summary(f"* `{name}@{digest}`: {table.escaped(arguments.file.stem)}\n")
+    step_outputs.output(name=name, digest=digest)
+    step_outputs.summary(f"* `{name}@{digest}`: {table.escaped(arguments.file.stem)}\n")
     print(f"{arguments.file.stem}: {name}@{digest}")
     return 0
 
@@ -349,8 +359,8 @@ def _issues(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{arguments.before} does not exist; get the branch of results with 'ci fetch'")
     _check_backend(arguments.backend)
     # The target is a word of the issue's text: a file of another repository is not here.
-    before = compare.history(arguments.before, arguments.backend, other_than=number)
-    changes = compare.compare(before, arguments.folder)
+    before = cell_regressions.history(arguments.before, arguments.backend, other_than=number)
+    changes = cell_regressions.compare(before, arguments.folder)
     server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
     run = f"{server}/{repository}/actions/runs/{number}" if number.isdecimal() else ""
     done = issues.update(repository, arguments.backend, changes, run, arguments.target)
@@ -378,7 +388,7 @@ def _check_backend(name: str) -> None:
 
 
 def _check_name(name: str) -> None:
-    if not steps.NAME.fullmatch(name):
+    if not step_outputs.NAME.fullmatch(name):
         raise UsageError(f"name {name!r} is not of letters, digits, dots and dashes; give another one")
 
 

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from conformance.ci import deliver
+from conformance.ci import relay_client
 from conformance.errors import UsageError
 from conformance.report import output_files, relay, relay_callback
 from conformance.report.relay import Event, Job
@@ -52,9 +52,9 @@ def add(commands: Any) -> None:
     parser.add_argument("--send", metavar="URL", help="post the callback to this address of the relay")
     parser.add_argument(
         "--token-variable",
-        default=deliver.TOKEN,
+        default=relay_client.TOKEN,
         metavar="NAME",
-        help=f"variable of the environment that holds the job's token (default: {deliver.TOKEN})",
+        help=f"variable of the environment that holds the job's token (default: {relay_client.TOKEN})",
     )
     parser.set_defaults(execute=execute)
 
@@ -117,8 +117,8 @@ def _job(arguments: argparse.Namespace, job: str) -> Job:
 
 def _send(body: Callback, arguments: argparse.Namespace) -> None:
     try:
-        answer = deliver.send(body, arguments.send, arguments.token_variable)
-    except deliver.Unavailable as error:
+        answer = relay_client.send(body, arguments.send, arguments.token_variable)
+    except relay_client.Unavailable as error:
         # As with the relay's own reporter: its outage must not make a job fail.
         print(f"not sent: {error}")
         return

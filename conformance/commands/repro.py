@@ -15,12 +15,12 @@ from conformance.commands import common
 from conformance.errors import UsageError
 from conformance.expectations.aliases import Aliases
 from conformance.model.verdicts import Kind, Result, ResultId, Verdict
-from conformance.reproduction import guard
+from conformance.reproduction import guarded_run
 from conformance.target import file as target_file
 
 if TYPE_CHECKING:
+    from conformance.reproduction.rerun import Trial
     from conformance.reproduction.snippet import Snippet
-    from conformance.reproduction.trial import Trial
 
 #: A longer snippet, in lines, is only printed on request.
 PRINTED = 160
@@ -75,13 +75,13 @@ def execute(arguments: argparse.Namespace) -> int:
     os.environ.update(file.variables(mode))
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     snippet = None if arguments.snippet in (None, "-") else Path(arguments.snippet)
-    return guard.guarded(
+    return guarded_run.guarded(
         lambda watch: _here(arguments, file, mode, result_id, watch), arguments.timeout, snippet
     )
 
 
 def _here(
-    arguments: argparse.Namespace, file: Any, mode: str, result_id: ResultId, watch: guard.Watch
+    arguments: argparse.Namespace, file: Any, mode: str, result_id: ResultId, watch: guarded_run.Watch
 ) -> int:
     """Run the result in this process, which the device may take down."""
     faulthandler.enable()
@@ -89,7 +89,7 @@ def _here(
     from conformance.device.bring_up import bring_up
     from conformance.plan.plan import Case
     from conformance.properties.registry import find
-    from conformance.reproduction.trial import Trial
+    from conformance.reproduction.rerun import Trial
     from conformance.samples import sample_limit
     from conformance.subjects import catalogue
     from conformance.worker.executor import DeviceUnusable, Executor
@@ -112,10 +112,10 @@ def _here(
         )
     trial = Trial(executor, entry, executor.subject(kind, result_id.case.subject), result_id)
     if watch.again:
-        from conformance.reproduction import crash_log
+        from conformance.reproduction import crash_snippet
 
         # It took the process down before: every call is printed before it is made.
-        return crash_log.traced(trial, watch, lambda words: print(words, flush=True))
+        return crash_snippet.traced(trial, watch, lambda words: print(words, flush=True))
     print(f"{result_id}: {entry.statement}", flush=True)
     with contextlib.suppress(DeviceUnusable):
         executor.run(Case(kind, entry.name, result_id.case.subject, (result_id.dtype,)))
@@ -136,7 +136,7 @@ def _here(
 def _snippet(arguments: argparse.Namespace, trial: Trial, result: Result) -> None:
     """Write the snippet of a result's first failure, or of the failure with the requested sample."""
     from conformance.reproduction import snippet as snippets
-    from conformance.reproduction.modules import Unwritable
+    from conformance.reproduction.module_ast import Unwritable
 
     failures = [failure for failure in result.failures if failure.kind is not Kind.HARNESS]
     chosen = [

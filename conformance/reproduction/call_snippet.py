@@ -9,13 +9,13 @@ import torch
 
 from conformance.framework import trees
 from conformance.properties.operators import _gradients
-from conformance.reproduction import call_checks, script
-from conformance.reproduction.literal import Writer, numbers
-from conformance.reproduction.modules import Unwritable
+from conformance.reproduction import script, snippet_call_checks
+from conformance.reproduction.call_recorder import Comparison
+from conformance.reproduction.inline_source import Collector
+from conformance.reproduction.literals import Writer, numbers
+from conformance.reproduction.module_ast import Unwritable
+from conformance.reproduction.rerun import Trial
 from conformance.reproduction.script import REPLACED, Script
-from conformance.reproduction.source import Collector
-from conformance.reproduction.tape import Comparison
-from conformance.reproduction.trial import Trial
 from conformance.samples.copies import to_host
 from conformance.subjects.torch_databases import find, operator_name
 
@@ -23,11 +23,11 @@ from conformance.subjects.torch_databases import find, operator_name
 def write(trial: Trial, comparison: Comparison, *, advice: str) -> Script:
     """The script of one failed comparison.
 
-    Raises :class:`~conformance.reproduction.modules.Unwritable` if it is not one of a single call or
+    Raises :class:`~conformance.reproduction.module_ast.Unwritable` if it is not one of a single call or
     something of it has no source text.
     """
     collector = Collector(REPLACED)
-    collector.reserve((call_checks.__name__, "DEVICE"), "DEVICE")
+    collector.reserve((snippet_call_checks.__name__, "DEVICE"), "DEVICE")
     body = _body(Writer(collector, device="device"), comparison)
     if comparison.values is not None:
         expected, allowed = comparison.values
@@ -53,7 +53,7 @@ def write(trial: Trial, comparison: Comparison, *, advice: str) -> Script:
         }
     else:
         raise Unwritable("the failure is not one of a single call")
-    check = collector.require(call_checks.__name__, name)
+    check = collector.require(snippet_call_checks.__name__, name)
     lines = "".join(f"    {word}={text},\n" for word, text in {"call": "call", **arguments}.items())
     main = f"def call(device):\n{textwrap.indent(body, '    ')}\n\n\n{check}(\n{lines})"
     return script.write(trial, collector, [], main, form=form, advice=advice)

@@ -6,12 +6,12 @@ import ast
 
 from conformance.plan import capability_requirements
 from conformance.reproduction import script
-from conformance.reproduction.data import STANDINS, Data
-from conformance.reproduction.literal import Writer
-from conformance.reproduction.modules import Place, inlined
+from conformance.reproduction.inline_source import Collector
+from conformance.reproduction.literals import Writer
+from conformance.reproduction.module_ast import Place, inlined
+from conformance.reproduction.rerun import Trial
 from conformance.reproduction.script import REPLACED, Script
-from conformance.reproduction.source import Collector
-from conformance.reproduction.trial import Trial
+from conformance.reproduction.snippet_data import STANDINS, Data
 
 #: In mode ``lazy`` the check runs twice.
 _REHEARSAL = """\
@@ -42,7 +42,7 @@ def write(trial: Trial, *, advice: str, only: int | None = None, rules: bool = T
 
     Without ``rules`` the check is not run to see which tolerances it asks for: it gets those of the subject.
 
-    Raises :class:`~conformance.reproduction.modules.Unwritable` if something of it has no source text.
+    Raises :class:`~conformance.reproduction.module_ast.Unwritable` if something of it has no source text.
     """
     return _CheckSnippet(trial, only, rules).write(advice)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 
 from conformance.reproduction import program_checks, script
-from conformance.reproduction.modules import Unwritable
+from conformance.reproduction.inline_source import Collector
+from conformance.reproduction.module_ast import Unwritable
+from conformance.reproduction.rerun import Trial
 from conformance.reproduction.script import REPLACED, Script
-from conformance.reproduction.source import Collector
-from conformance.reproduction.trial import Trial
 from conformance.samples.random_programs.program import Program
 from conformance.target.target import Target
 
@@ -63,7 +63,7 @@ for turn in (1, 2):
 def write(trial: Trial, program: Program, *, advice: str) -> Script:
     """The script of a program that fails.
 
-    Raises :class:`~conformance.reproduction.modules.Unwritable` if the device offers too little for it.
+    Raises :class:`~conformance.reproduction.module_ast.Unwritable` if the device offers too little for it.
     """
     target = trial.target
     if target.mode == "graph" and not (target.capable("streams") and target.capable("asynchronous")):

@@ -12,11 +12,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.reproduction.data import STANDINS
-from conformance.reproduction.modules import Place
-from conformance.reproduction.source import Collector, text_of
-from conformance.reproduction.trial import Trial
-from conformance.reproduction.unused import needed
+from conformance.reproduction.dead_code import needed
+from conformance.reproduction.inline_source import Collector, text_of
+from conformance.reproduction.module_ast import Place
+from conformance.reproduction.rerun import Trial
+from conformance.reproduction.snippet_data import STANDINS
 
 #: Seconds that one run of a snippet may take.
 PATIENCE = 120.0

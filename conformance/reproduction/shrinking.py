@@ -19,7 +19,7 @@ import torch
 from conformance.framework import trees
 from conformance.model.verdicts import Failure
 from conformance.oracle import relations
-from conformance.reproduction.trial import Key, Trial, signature
+from conformance.reproduction.rerun import Key, Trial, signature
 from conformance.samples.operators import Sample
 from conformance.samples.random_programs.program import Program
 from conformance.samples.random_programs.shrink import shorter

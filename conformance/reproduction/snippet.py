@@ -5,11 +5,18 @@ from __future__ import annotations
 import dataclasses
 
 from conformance.model.verdicts import Failure
-from conformance.reproduction import call_snippet, check_snippet, program_snippet, script, shrinking, tape
-from conformance.reproduction.modules import Unwritable
+from conformance.reproduction import (
+    call_recorder,
+    call_snippet,
+    check_snippet,
+    program_snippet,
+    script,
+    shrinking,
+)
+from conformance.reproduction.module_ast import Unwritable
+from conformance.reproduction.rerun import Trial, signature
 from conformance.reproduction.script import Script
 from conformance.reproduction.shrinking import Shrunk
-from conformance.reproduction.trial import Trial, signature
 from conformance.samples.random_programs.program import Program
 
 
@@ -35,7 +42,7 @@ def make(
 ) -> Snippet:
     """The shortest script that shows a failure, on the smallest sample found in that many ``seconds``.
 
-    Raises :class:`~conformance.reproduction.modules.Unwritable` if no form of it can be written down.
+    Raises :class:`~conformance.reproduction.module_ast.Unwritable` if no form of it can be written down.
     """
     if trial.target.elsewhere:
         raise Unwritable("it takes several processes")
@@ -78,7 +85,7 @@ def _of_one_call(trial: Trial, shrunk: Shrunk) -> Script:
         raise Unwritable(f"a check of kind {trial.subject.kind!r} is more than one call")
     if trial.target.mode != "eager" or trial.target.rehearses:
         raise Unwritable(f"mode {trial.target.mode!r} takes more than one call")
-    comparison = tape.record(trial, signature(shrunk.failure))
+    comparison = call_recorder.record(trial, signature(shrunk.failure))
     if comparison is None:
         raise Unwritable("the failure is not one of a single call's values, metadata or errors")
     return call_snippet.write(trial, comparison, advice=_advice(trial))

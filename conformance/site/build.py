@@ -12,10 +12,10 @@ from typing import Any
 
 from conformance.errors import UsageError
 from conformance.query import language
-from conformance.site import badges, explore, feeds, interop, pages, words
-from conformance.site.cells import Cell
-from conformance.site.cells import cells as cells_of
-from conformance.site.columns import release
+from conformance.site import badges, cell_state, explore, feeds, interop, pages
+from conformance.site.build_columns import release
+from conformance.site.matrix_cells import Cell
+from conformance.site.matrix_cells import cells as cells_of
 from conformance.site.registry import Backend
 from conformance.site.store.store import Store, keys
 from conformance.site.submissions import Refused
@@ -121,18 +121,18 @@ def write_badges(folder: Path, backend: Backend, cells: Sequence[Cell]) -> None:
     for mode in dict.fromkeys(cell.mode for cell in of_backend):
         of_mode = [cell for cell in of_backend if cell.mode == mode]
         # A mode that exists for one kind of build only is shown by that kind.
-        ran = [cell for cell in of_mode if words.state(cell) != "refused"] or of_mode
+        ran = [cell for cell in of_mode if cell_state.state(cell) != "refused"] or of_mode
         newest = [cell for cell in ran if release(cell.build.version) == release(ran[-1].build.version)]
-        shown[mode] = max(newest, key=lambda cell: words.SEVERITY.index(words.state(cell)))
+        shown[mode] = max(newest, key=lambda cell: cell_state.SEVERITY.index(cell_state.state(cell)))
     for mode, cell in shown.items():
-        state = words.state(cell)
-        text = f"{state}: {words.short(cell)}, torch {cell.build.version}"
+        state = cell_state.state(cell)
+        text = f"{state}: {cell_state.short(cell)}, torch {cell.build.version}"
         text = badges.badge(f"{backend.id} {mode}", state, text)
         (folder / f"{backend.id}-{mode}.svg").write_text(text)
-    states = [words.state(cell) for cell in shown.values()]
+    states = [cell_state.state(cell) for cell in shown.values()]
     worst = max(
         [state for state in states if state != "refused"] or states,
-        key=words.SEVERITY.index,
+        key=cell_state.SEVERITY.index,
         default="unknown",
     )
     about = f"{worst}, {len(shown)} modes" if shown else "no result yet"
@@ -165,7 +165,7 @@ def _cells(backend: Backend, cells: Sequence[Cell]) -> list[dict[str, Any]]:
                 "kind": cell.build.kind,
                 "abi": cell.build.abi,
                 "mode": cell.mode,
-                "state": words.state(cell),
+                "state": cell_state.state(cell),
                 "age": cell.age,
                 "missing_since": cell.missing.isoformat() if cell.missing else None,
                 "runs": [

@@ -20,10 +20,10 @@ from conformance.model import documentation
 from conformance.model.verdicts import Verdict
 from conformance.report import requirements
 from conformance.report.families import operator_family
-from conformance.site import words
-from conformance.site.cells import Cell
+from conformance.site import cell_state
+from conformance.site.matrix_cells import Cell
 from conformance.site.registry import Backend
-from conformance.site.store.table import VERDICT_OF, Table, Verdicts, subject_of
+from conformance.site.store.verdict_table import VERDICT_OF, Table, Verdicts, subject_of
 from conformance.subjects.areas import AREAS
 
 #: Version of the data; docs/site.md describes it.
@@ -131,7 +131,7 @@ def _line(registry: Mapping[str, Backend], cell: Cell) -> dict[str, Any]:
         "torch": cell.build.version,
         "kind": cell.build.kind,
         "slug": cell.build.slug,
-        "state": words.state(cell),
+        "state": cell_state.state(cell),
         "shown": next(number for number, night in enumerate(nights) if night is cell.newest),
         "target": str(cell.newest.leg["target"]["name"])[:60],
         "nights": [

@@ -6,9 +6,9 @@ import datetime
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
-from conformance.site.cells import Cell
+from conformance.site.matrix_cells import Cell
 from conformance.site.registry import Backend
-from conformance.site.store.night import Night
+from conformance.site.store.published_run import Night
 
 #: Entries of a feed, the newest first, and results that an entry names.
 _ENTRIES, _NAMED = 50, 30

@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Collection, Sequence
 
 from conformance.report.families import operator_family
-from conformance.site import words
-from conformance.site.cells import Cell
-from conformance.site.store.table import subject_of
+from conformance.site import cell_state
+from conformance.site.matrix_cells import Cell
+from conformance.site.store.verdict_table import subject_of
 from conformance.subjects.areas import AREAS
 
 #: A verdict by which a backend keeps a promise.
@@ -77,6 +77,6 @@ def _newest(cells: Sequence[Cell]) -> list[Cell]:
     """The cells of each backend and mode on its newest torch, without those that say nothing any more."""
     newest = {}
     for cell in cells:  # in the order of builds
-        if words.state(cell) not in _OLD:
+        if cell_state.state(cell) not in _OLD:
             newest[(cell.backend, cell.mode)] = cell
     return list(newest.values())

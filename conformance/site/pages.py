@@ -11,14 +11,14 @@ from pathlib import Path
 from conformance.model import records
 from conformance.model.vocabulary import LEVELS
 from conformance.results import scrub
-from conformance.site import health, words
-from conformance.site.cells import Cell
-from conformance.site.columns import Build, release
+from conformance.site import cell_state, suite_health
+from conformance.site.build_columns import Build, release
 from conformance.site.interop import Score
+from conformance.site.matrix_cells import Cell
 from conformance.site.registry import Backend
 from conformance.site.rendering import render
+from conformance.site.sparkline import Trend
 from conformance.site.submissions import Refused
-from conformance.site.trend import Trend
 
 ASSETS = Path(__file__).parent / "assets"
 #: Results that a backend's page lists, of each cell.
@@ -26,7 +26,7 @@ _LISTED = 50
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class MatrixRow:
     """A row of the matrix: a cell, or None, for each column. ``mode`` is empty if there is no result yet."""
 
     backend: Backend
@@ -81,7 +81,7 @@ def index(
         today=today,
         builds=builds,
         modes=sorted({cell.mode for cell in cells}),
-        states=words.STATES,
+        states=cell_state.STATES,
         rows=[row for backend in shown for row in _rows(backend, cells, builds)],
         refused=refused,
     )
@@ -120,9 +120,9 @@ def interop_page(
         included=included,
         today=today,
         scores=scores,
-        health=health.of(cells),
-        power=health.power(),
-        detected=health.detected(),
+        health=suite_health.of(cells),
+        power=suite_health.power(),
+        detected=suite_health.detected(),
     )
 
 
@@ -130,15 +130,15 @@ def _by_build(cells: Sequence[Cell]) -> list[Cell]:
     return sorted(cells, key=lambda cell: (release(cell.build.version), cell.build.version, cell.build.kind))
 
 
-def _rows(backend: Backend, cells: Sequence[Cell], builds: Sequence[Build]) -> list[Row]:
+def _rows(backend: Backend, cells: Sequence[Cell], builds: Sequence[Build]) -> list[MatrixRow]:
     by_mode: dict[str, dict[Build, Cell]] = {}
     for cell in cells:
         if cell.backend == backend.id:
             by_mode.setdefault(cell.mode, {})[cell.build] = cell
     if not by_mode:
-        return [Row(backend, "", [(build, None) for build in builds] or [(None, None)])]
+        return [MatrixRow(backend, "", [(build, None) for build in builds] or [(None, None)])]
     return [
-        Row(backend, mode, [(build, of_mode.get(build)) for build in builds])
+        MatrixRow(backend, mode, [(build, of_mode.get(build)) for build in builds])
         for mode, of_mode in by_mode.items()
     ]
 
@@ -173,7 +173,7 @@ def _facts(cell: Cell) -> dict[str, object]:
     run = cell.newest
     leg = run.leg
     return {
-        "state": f"{words.state(cell)}: {words.short(cell)}",
+        "state": f"{cell_state.state(cell)}: {cell_state.short(cell)}",
         "level held": run.level or "none",
         "level of the run": leg["level"],
         "passed": f"{run.passed} of {run.planned}",

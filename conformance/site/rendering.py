@@ -7,7 +7,7 @@ from typing import Any
 
 import jinja2
 
-from conformance.site import words
+from conformance.site import cell_state
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
@@ -17,7 +17,7 @@ _TEMPLATES = jinja2.Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-_TEMPLATES.filters.update(state=words.state, short=words.short, percent=words.percent)
+_TEMPLATES.filters.update(state=cell_state.state, short=cell_state.short, percent=cell_state.percent)
 
 
 def render(template: str, **values: Any) -> str:

@@ -15,7 +15,7 @@ from conformance.model.records import Leg, TargetRecord
 from conformance.results import document as results
 from conformance.results import scrub
 from conformance.site import provenance
-from conformance.site.columns import Build
+from conformance.site.build_columns import Build
 from conformance.site.provenance import Provenance
 from conformance.site.registry import Backend
 

@@ -23,8 +23,8 @@ from conformance.device.bring_up import bring_up
 from conformance.model.verdicts import ResultId
 from conformance.properties.registry import find
 from conformance.reproduction import script, snippet
-from conformance.reproduction.modules import Unwritable
-from conformance.reproduction.trial import Trial
+from conformance.reproduction.module_ast import Unwritable
+from conformance.reproduction.rerun import Trial
 from conformance.subjects import catalogue
 from conformance.target import file as target_file
 from conformance.worker.executor import Executor

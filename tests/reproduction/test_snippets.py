@@ -19,8 +19,8 @@ from conformance.behaviours.behaviour import BEHAVIOURS
 from conformance.properties.registry import properties
 from conformance.report import html, output_files, snippet_files
 from conformance.reproduction import script
-from conformance.reproduction.literal import Writer
-from conformance.reproduction.source import Collector
+from conformance.reproduction.inline_source import Collector
+from conformance.reproduction.literals import Writer
 from tests.reproduction import red_results
 from tests.reproduction.forks import Server
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from conformance import cli
-from conformance.ci import pull
+from conformance.ci import vendor_results
 from conformance.ci.template import render
 from conformance.site import registry
 from tests.vendor import harness
@@ -67,7 +67,7 @@ def vendor(runner, machine, tmp_path):
 
 
 def artifact(runner) -> Path:
-    return runner.state / "artifacts" / pull.ARTIFACT
+    return runner.state / "artifacts" / vendor_results.ARTIFACT
 
 
 def signed(runner) -> bool:
@@ -91,7 +91,7 @@ def gets_to_the_site(runner, tmp_path, monkeypatch):
     (tmp_path / "registry" / "tiny.toml").write_text(REGISTERED)
     known = registry.load(tmp_path / "registry")
     vendor, commit, gh = known["tiny"], "c" * 40, tmp_path / "gh"
-    shutil.copytree(artifact(runner), gh / vendor.repository / "artifacts" / "7" / pull.ARTIFACT)
+    shutil.copytree(artifact(runner), gh / vendor.repository / "artifacts" / "7" / vendor_results.ARTIFACT)
     run = {"id": 7, "path": vendor.workflow, "head_sha": commit, "event": "schedule", "head_branch": "main"}
     run |= {"head_repository": {"full_name": vendor.repository}, "listed": "main"}
     (gh / vendor.repository / "runs.json").write_text(json.dumps([run]))
@@ -103,7 +103,7 @@ def gets_to_the_site(runner, tmp_path, monkeypatch):
     monkeypatch.setenv("GH_TOKEN", "x")
     monkeypatch.setenv("PATH", str(runner.programs), prepend=os.pathsep)
     monkeypatch.setattr(registry, "load", lambda folder=None: known)
-    (line,) = pull.pull(vendor, tmp_path / "new", tmp_path / "present", datetime.date.today())
+    (line,) = vendor_results.pull(vendor, tmp_path / "new", tmp_path / "present", datetime.date.today())
     assert "fetched and verified" in line
     assert cli.main(["site", str(tmp_path / "new"), "-o", str(tmp_path / "site")]) == 0
     (told,) = json.loads((tmp_path / "site" / "data.json").read_text())["backends"]

@@ -12,14 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from conformance.errors import UsageError
-from conformance.site import submissions, tables
-from conformance.site.columns import Build
+from conformance.site import schedules as tables
+from conformance.site import submissions
+from conformance.site.build_columns import Build
 from conformance.site.registry import Backend
-from conformance.site.store.line import SCHEMA, Line
-from conformance.site.store.night import Night
-from conformance.site.store.table import Table
+from conformance.site.schedules import Place, Schedule
+from conformance.site.store.published_run import Night
+from conformance.site.store.series import SCHEMA, Line
+from conformance.site.store.verdict_table import Table
 from conformance.site.submissions import Refused
-from conformance.site.tables import Place, Schedule
 
 #: The file that marks a folder as a store, and holds what belongs to no line.
 MARK = "store.json"

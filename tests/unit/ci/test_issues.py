@@ -7,7 +7,7 @@ import json
 import pytest
 
 from conformance import cli
-from conformance.ci import compare
+from conformance.ci import cell_regressions
 from conformance.matrix import collect, plan
 from conformance.results import document
 from tests.support.certifiable import leg, settled, with_rows
@@ -120,10 +120,10 @@ def test_the_run_itself_is_not_the_one_before(tmp_path):
     for name in ("20260101-6-x", "20260102-7-y"):
         (tmp_path / "cpu" / name).mkdir(parents=True)
         (tmp_path / "cpu" / name / "matrix.json").touch()
-    names = [run.name for run in compare.history(tmp_path, "cpu")]
+    names = [run.name for run in cell_regressions.history(tmp_path, "cpu")]
     assert names == ["20260102-7-y", "20260101-6-x"]
-    assert [run.name for run in compare.history(tmp_path, "cpu", other_than="7")] == names[1:]
-    assert compare.history(tmp_path, "hpu-reference") == []
+    assert [run.name for run in cell_regressions.history(tmp_path, "cpu", other_than="7")] == names[1:]
+    assert cell_regressions.history(tmp_path, "hpu-reference") == []
 
 
 def test_a_night_of_fewer_cells_is_no_clean_slate(told):

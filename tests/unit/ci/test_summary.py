@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from conformance.ci import steps, summary
+from conformance.ci import step_outputs, summary
 from conformance.cli import main
 from tests.support.certifiable import folder, leg, settled
 
@@ -50,7 +50,7 @@ def test_a_leg_that_is_not_whole_is_named(changes, says):
 def test_half_a_character_is_no_end(tmp_path, outputs):
     found = leg("bringup")
     found["problems"] = ["file 'a\udcff' is damaged"]
-    steps.summary(summary.markdown([found], "job"))
+    step_outputs.summary(summary.markdown([found], "job"))
     assert "is damaged" in (tmp_path / "summary.md").read_text()
 
 

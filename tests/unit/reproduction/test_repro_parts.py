@@ -17,13 +17,13 @@ import torch
 
 from conformance.model.verdicts import CaseId, Failure, Kind, ResultId, Verdict
 from conformance.properties.registry import find
-from conformance.reproduction import call_checks, script, shrinking, standins
-from conformance.reproduction.data import PROMISES, Data
-from conformance.reproduction.literal import Writer
-from conformance.reproduction.modules import Place, Unwritable, bindings
-from conformance.reproduction.source import Collector, text_of
-from conformance.reproduction.trial import Trial, signature
-from conformance.reproduction.unused import needed
+from conformance.reproduction import script, shrinking, snippet_call_checks, snippet_runtime
+from conformance.reproduction.dead_code import needed
+from conformance.reproduction.inline_source import Collector, text_of
+from conformance.reproduction.literals import Writer
+from conformance.reproduction.module_ast import Place, Unwritable, bindings
+from conformance.reproduction.rerun import Trial, signature
+from conformance.reproduction.snippet_data import PROMISES, Data
 from conformance.samples import operators as samples
 from conformance.samples.operators import Sample
 from conformance.subjects import torch_databases
@@ -317,7 +317,7 @@ def test_every_definition_that_is_named_by_strings_exists() -> None:
 
 def test_every_check_of_one_call_exists() -> None:
     names = set(re.findall(r"\bcheck_\w+", (Path(script.__file__).parent / "call_snippet.py").read_text()))
-    assert names == {name for name in vars(call_checks) if name.startswith("check_")}
+    assert names == {name for name in vars(snippet_call_checks) if name.startswith("check_")}
 
 
 # Shrinking, with a fault on the CPU
@@ -450,6 +450,6 @@ def test_the_recorder_of_snippets_has_all_that_checks_use() -> None:
     from conformance.framework.recorder import Recorder
 
     identity = ResultId(CaseId("value", "add"), "float32")
-    real, short = Recorder(identity, seed=1), standins.Recorder(identity, seed=1)
+    real, short = Recorder(identity, seed=1), snippet_runtime.Recorder(identity, seed=1)
     wanted = {name for name in dir(real) if not name.startswith("_")} - {"result"}
     assert wanted <= set(dir(short))

@@ -12,7 +12,7 @@ import pytest
 
 from conformance import cli
 from conformance.errors import UsageError
-from conformance.site import badges, cells, provenance, registry, words
+from conformance.site import badges, cell_state, matrix_cells, provenance, registry
 from tests.support.certifiable import summed, with_rows
 from tests.support.site_runs import OURS, TODAY, failing, made, night, refused, table
 
@@ -556,21 +556,21 @@ def test_a_folder_that_is_no_site_is_not_replaced(put, tmp_path):
 
 
 def test_a_share_is_never_rounded_up_to_all():
-    assert words.percent(0.9999) == "99.9 %"
-    assert words.percent(1.0) == "100 %"
+    assert cell_state.percent(0.9999) == "99.9 %"
+    assert cell_state.percent(1.0) == "100 %"
 
 
 def test_badges_are_whole_and_escaped():
     text = badges.badge('a"<b>', "fail", "x & y")
     assert "<b>" not in text and "&lt;b&gt;" in text and "x &amp; y" in text
-    assert set(badges._COLOURS) == set(words.STATES)
+    assert set(badges._COLOURS) == set(cell_state.STATES)
 
 
 def test_ages():
     at = datetime.datetime(2026, 1, 10, tzinfo=datetime.timezone.utc)
-    assert [cells.age_of(at, at.date() + datetime.timedelta(days=n)) for n in (0, 3, 4, 14, 15, 90, 91)] == [
-        *("fresh", "fresh", "ageing", "ageing", "stale", "stale", "retired")
-    ]
+    assert [
+        matrix_cells.age_of(at, at.date() + datetime.timedelta(days=n)) for n in (0, 3, 4, 14, 15, 90, 91)
+    ] == [*("fresh", "fresh", "ageing", "ageing", "stale", "stale", "retired")]
 
 
 def test_the_health_of_the_suite_is_that_of_its_own_devices(put, tmp_path):

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from conformance import cli
-from conformance.site.store.line import Line
+from conformance.site.store.series import Line
 from conformance.site.store.store import Store
-from conformance.site.store.table import Change, Table
+from conformance.site.store.verdict_table import Table, TableDelta
 from tests.support.site_runs import TODAY, failing, made, night, table
 from tests.unit.site.conftest import Put
 
@@ -144,13 +144,13 @@ def test_older_nights_are_thinned_and_nothing_is_lost_of_the_last_one(put: Put, 
 def test_changes_are_what_differs() -> None:
     old = Table({"p/a": (("d",), "."), "p/b": (("d", "e"), ".F")}, {}, {"placement/a": "native"})
     new = Table({"p/b": (("d", "e"), ".."), "p/c": (("d",), "u")}, {}, {"placement/a": "fallback"})
-    change = Change.from_json(json.loads(json.dumps(Change.between(old, new).to_json())))
+    change = TableDelta.from_json(json.loads(json.dumps(TableDelta.between(old, new).to_json())))
     assert change.cases == {"p/a": None, "p/b": (("d", "e"), ".."), "p/c": (("d",), "u")}
     kept = old.copy()
     kept.apply(change)
     assert kept == new
     third = Table({"p/a": (("d",), "F")})
-    both = Change.between(old, new).then(Change.between(new, third))
+    both = TableDelta.between(old, new).then(TableDelta.between(new, third))
     kept = old.copy()
     kept.apply(both)
     assert kept == third

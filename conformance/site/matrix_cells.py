@@ -6,11 +6,11 @@ import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
 
-from conformance.site.columns import Build, release
+from conformance.site.build_columns import Build, release
 from conformance.site.provenance import CHANNELS
-from conformance.site.store.line import Line
-from conformance.site.store.night import Night
-from conformance.site.tables import Place
+from conformance.site.schedules import Place
+from conformance.site.store.published_run import Night
+from conformance.site.store.series import Line
 
 #: Days after which a run is ageing, stale, and retired.
 FRESH, STALE, RETIRED = 3, 14, 90
@@ -51,7 +51,7 @@ def cells(
     today: datetime.date,
     missing: Mapping[Place, Sequence[datetime.datetime]] | None = None,
 ) -> list[Cell]:
-    """Make a cell of each line of the store; ``missing``: see :mod:`conformance.site.tables`."""
+    """Make a cell of each line of the store; ``missing``: see :mod:`conformance.site.schedules`."""
     found = []
     for line in lines:
         build = line.nights[-1].build

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from conformance.ci import github, store
+from conformance.ci import github, results_branch
 from conformance.errors import UsageError
 from conformance.site.registry import Backend
 from conformance.site.submissions import LARGEST
@@ -102,7 +102,7 @@ def _fetch(backend: Backend, run: Any, branch: str, into: Path) -> Path:
             "commit": str(run["head_sha"]),
             "run_id": number,
         }
-        return store.entry(file, backend.id, origin, into)
+        return results_branch.entry(file, backend.id, origin, into)
 
 
 def _unpack(archive: Path, file: Path) -> None:

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from conformance.framework import trees
-from conformance.reproduction.modules import Unwritable
-from conformance.reproduction.source import Collector
+from conformance.reproduction.inline_source import Collector
+from conformance.reproduction.module_ast import Unwritable
 from conformance.samples.operators import bits
 
 #: Tensors with more elements are written as compressed bytes.

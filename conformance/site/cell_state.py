@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.site.cells import Cell
+from conformance.site.matrix_cells import Cell
 
 #: States of a cell with their meanings; each looks different, and only a fresh pass looks like a pass.
 STATES = {

@@ -14,14 +14,14 @@ from conformance.oracle.relations.registry import promise_of
 from conformance.properties.mode_exclusions import reasons
 from conformance.properties.modules import _module_checks as module_properties
 from conformance.properties.operators.dtypes import first_samples
-from conformance.reproduction import tape
-from conformance.reproduction.modules import Place
-from conformance.reproduction.trial import Trial
+from conformance.reproduction import call_recorder
+from conformance.reproduction.module_ast import Place
+from conformance.reproduction.rerun import Trial
 from conformance.samples.modules import ModuleSamples
 from conformance.samples.operators import dtype_of
 from conformance.subjects.torch_databases import find
 
-STANDINS = "conformance.reproduction.standins"
+STANDINS = "conformance.reproduction.snippet_runtime"
 PROMISES: Place = ("conformance.oracle.relations.registry", "PROMISES")
 #: Tables of operators in the modes' files.
 TABLES = ("no_graph", "no_backward_graph", "no_inplace_graph", "host", "no_kernels", "host_sometimes")
@@ -86,7 +86,7 @@ class Data:
 
         if self.rules_by_run:
             module_properties.rule_of.cache_clear()
-            with tape.replaced(rule, watched):
+            with call_recorder.replaced(rule, watched):
                 self.trial.run()
             module_properties.rule_of.cache_clear()
         if self.subject.kind == "operator":

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from conformance.errors import UsageError
-from conformance.site.store.night import Night
-from conformance.site.store.table import Change, Table
+from conformance.site.store.published_run import Night
+from conformance.site.store.verdict_table import Table, TableDelta
 
 SCHEMA = 1
 #: Nights of which all are kept, and those of which one a week is kept, in days; of older ones one a month.
@@ -22,7 +22,7 @@ class Entry:
     """A night, and what changed since the one before it; ``settled`` if it is compared with that."""
 
     night: Night
-    change: Change
+    change: TableDelta
     settled: bool = True
 
 
@@ -66,8 +66,8 @@ class Line:
         if place < len(self.entries):
             after = before.copy()
             after.apply(self.entries[place].change)
-            self.entries[place].change = Change.between(table, after)
-        self.entries.insert(place, Entry(night, Change.between(before, table), settled=False))
+            self.entries[place].change = TableDelta.between(table, after)
+        self.entries.insert(place, Entry(night, TableDelta.between(before, table), settled=False))
         later = (entry for entry in self.entries[place + 1 :] if entry.night.comparable(night))
         if (following := next(later, None)) is not None:
             following.settled = False
@@ -97,13 +97,13 @@ class Line:
             return
         runs = {entry.night.run for entry in kept}
         thinned: list[Entry] = []
-        change = Change()
+        change = TableDelta()
         for entry in self.entries:
             change = change.then(entry.change)
             if any(entry is one for one in kept):
                 whole = entry.night.compared_with is None or entry.night.compared_with in runs
                 thinned.append(Entry(entry.night, change, settled=whole and entry.settled))
-                change = Change()
+                change = TableDelta()
         self.entries = thinned
         self.settle()
 
@@ -140,7 +140,7 @@ class Line:
             if words["schema"] != SCHEMA:
                 raise ValueError(f"its schema is {words['schema']!r}; this version reads {SCHEMA}")
             entries = [
-                Entry(Night.from_json(data["night"]), Change.from_json(data["change"]))
+                Entry(Night.from_json(data["night"]), TableDelta.from_json(data["change"]))
                 for data in map(json.loads, lines)
             ]
             return Line(str(words["backend"]), str(words["mode"]), entries)

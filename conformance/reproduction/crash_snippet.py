@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from conformance.reproduction import call_snippet, check_snippet, tape
-from conformance.reproduction.guard import Watch
-from conformance.reproduction.modules import Unwritable
-from conformance.reproduction.tape import Comparison, Tape
-from conformance.reproduction.trial import Trial
+from conformance.reproduction import call_recorder, call_snippet, check_snippet
+from conformance.reproduction.call_recorder import CallRecorder, Comparison
+from conformance.reproduction.guarded_run import Watch
+from conformance.reproduction.module_ast import Unwritable
+from conformance.reproduction.rerun import Trial
 from conformance.samples.copies import to_device
 from conformance.samples.modules import module_samples
 from conformance.samples.operators import samples_of
@@ -48,7 +48,7 @@ def traced(trial: Trial, watch: Watch, say: Callable[[str], None]) -> int:
     make_samples(trial)
     with contextlib.suppress(Unwritable):
         path.write_text(check_snippet.write(trial, advice=_ADVICE, rules=False).text)
-    calls = Tape()
+    calls = CallRecorder()
 
     def run(target: Any, op: Any, sample: Any, *, grad: bool = False) -> Any:
         call = calls.call(op, sample, grad=grad)
@@ -56,9 +56,9 @@ def traced(trial: Trial, watch: Watch, say: Callable[[str], None]) -> int:
             call.error = RuntimeError("not yet")
             with contextlib.suppress(Unwritable):
                 path.write_text(call_snippet.write(trial, Comparison(call), advice=_ADVICE).text)
-        return tape.RUN(target, op, sample, grad=grad)
+        return call_recorder.RUN(target, op, sample, grad=grad)
 
-    with tape.replaced(to_device, calls.to_device), tape.replaced(tape.RUN, run):
+    with call_recorder.replaced(to_device, calls.to_device), call_recorder.replaced(call_recorder.RUN, run):
         result = trial.run()
     say(f"this time: {result.verdict.value}")
     path.unlink(missing_ok=True)

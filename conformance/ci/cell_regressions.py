@@ -23,7 +23,7 @@ SEARCHED = 30
 
 
 @dataclasses.dataclass(frozen=True)
-class Change:
+class CellChange:
     """A cell in two runs. ``was`` is None if no earlier run has the cell; ``regressed`` holds the first ids
     of results that regressed, ``count`` their number.
     """
@@ -49,7 +49,7 @@ class Change:
         return self.now in GOOD and not self.count
 
 
-def compare(before: Sequence[Path], after: Path) -> list[Change]:
+def compare(before: Sequence[Path], after: Path) -> list[CellChange]:
     """Compare all cells of the run ``after`` with the earlier runs ``before``, which are given newest first.
 
     A cell *was* as the newest earlier run with this cell says; its results are compared with those of the
@@ -65,7 +65,7 @@ def compare(before: Sequence[Path], after: Path) -> list[Change]:
         if measured is not None:
             regressed = _regressed(_leg(_legs(measured[0]), measured[1]), _leg(new_legs, outcome))
         changes.append(
-            Change(
+            CellChange(
                 id=name,
                 build=str(outcome["cell"]["build"]),
                 mode=str(outcome["cell"]["mode"]),

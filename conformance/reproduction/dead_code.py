@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 
-from conformance.reproduction.modules import bound_by
+from conformance.reproduction.module_ast import bound_by
 
 #: Names of collected definitions, before they get readable ones.
 COLLECTED = re.compile(r"\b_q\d+q_\w+")

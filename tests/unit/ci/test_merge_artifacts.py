@@ -8,7 +8,7 @@ import json
 import pytest
 
 from conformance import cli
-from conformance.ci import gather
+from conformance.ci import merge_artifacts
 from conformance.matrix import plan
 from conformance.results import document as results
 from tests.support.certifiable import folder, leg, settled, with_rows
@@ -69,7 +69,7 @@ def test_an_artifact_that_is_alone_has_no_folder(artifacts, tmp_path, outputs):
     """As the download of a single one leaves it."""
     artifacts("compile", 3, leg("bringup", "compile"))
     (own,) = (tmp_path / "artifacts").iterdir()
-    (own / gather.NAMED).write_text(f"{own.name}\n")
+    (own / merge_artifacts.NAMED).write_text(f"{own.name}\n")
     for file in own.iterdir():
         file.rename(tmp_path / "artifacts" / file.name)
     own.rmdir()
@@ -135,7 +135,7 @@ def test_what_a_leg_should_not_hold_stays_behind(artifacts, tmp_path, outputs, m
     (own / "junit.xml").unlink(missing_ok=True)
     (own / "junit.xml").symlink_to(secret)
     other = tmp_path / "artifacts" / "conformance-leg-2.13.0-public-compile-1"
-    monkeypatch.setattr(gather, "LARGEST", (other / "results.json").stat().st_size - 1)
+    monkeypatch.setattr(merge_artifacts, "LARGEST", (other / "results.json").stat().st_size - 1)
     assert gathered(tmp_path) == 3
     kept = {path.name for path in (tmp_path / "out" / "legs" / "2.13.0-public-eager").iterdir()}
     assert not kept & {"run.sh", "junit.xml"}

@@ -13,7 +13,7 @@ from conformance.errors import UsageError
 from conformance.model.records import Leg, ResultRow
 from conformance.plan.levels import manifest
 from conformance.results import diff
-from conformance.site.columns import Build
+from conformance.site.build_columns import Build
 from conformance.site.provenance import Provenance
 from conformance.site.submissions import Submission
 

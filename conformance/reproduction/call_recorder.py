@@ -14,13 +14,13 @@ from conformance.framework import compare, trees
 from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import EXACT
 from conformance.properties.operators import _common, _gradients
-from conformance.reproduction.trial import Trial, signature
+from conformance.reproduction.rerun import Trial, signature
 from conformance.samples import copies
 from conformance.samples.operators import Sample
 
 
 @dataclasses.dataclass
-class Call:
+class RecordedCall:
     """A form of an operator that was called on a copy of ``source``; with ``info``, the operator's entry of
     torch's database, its gradients were taken.
     """
@@ -40,7 +40,7 @@ class Comparison:
     ``written`` among those of its arguments.
     """
 
-    call: Call
+    call: RecordedCall
     part: int = 0
     written: bool = False
     #: Expected values and allowed differences, or metadata, or neither if the call raised.
@@ -48,12 +48,12 @@ class Comparison:
     metadata: dict[str, Any] | None = None
 
 
-class Tape:
+class CallRecorder:
     """Calls of one run, as far as they have the usual form, and its first failure of a signature."""
 
     def __init__(self, wanted: str = "") -> None:
         self.wanted = wanted
-        self.calls: list[Call] = []
+        self.calls: list[RecordedCall] = []
         self.comparison: Comparison | None = None
         self._sources: dict[int, tuple[Sample, Sample]] = {}
 
@@ -64,14 +64,14 @@ class Tape:
             self._sources.update((id(tensor), (copy, sample)) for tensor in copy.tensors())
         return copy
 
-    def call(self, form: Any, copy: Sample, *, grad: bool = False, info: Any = None) -> Call | None:
+    def call(self, form: Any, copy: Sample, *, grad: bool = False, info: Any = None) -> RecordedCall | None:
         """Write down a call on a copy; None if it has an argument (out=) that no sample has."""
         known = [self._sources[id(tensor)][1] for tensor in copy.tensors() if id(tensor) in self._sources]
         if not known or len(list(trees.leaves(known[0].arguments))) != len(
             list(trees.leaves(copy.arguments))
         ):
             return None
-        self.calls.append(Call(form, known[0], copy, grad, info))
+        self.calls.append(RecordedCall(form, known[0], copy, grad, info))
         return self.calls[-1]
 
     def run(self, target: Any, op: Any, sample: Sample, *, grad: bool = False) -> Any:
@@ -153,7 +153,7 @@ _FAILED_CALL = _common.failed_call
 
 def record(trial: Trial, wanted: str) -> Comparison | None:
     """Run the check once; the comparison behind its first failure of that signature, or None."""
-    tape = Tape(wanted)
+    tape = CallRecorder(wanted)
     with (
         replaced(_TO_DEVICE, tape.to_device),
         replaced(RUN, tape.run),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 from typing import Any, Protocol
 
-from conformance.reproduction.modules import Import, bindings, imported, is_module, source_of
+from conformance.reproduction.module_ast import Import, bindings, imported, is_module, source_of
 
 _SCOPES = (
     ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda,

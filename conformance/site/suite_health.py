@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from conformance.model.vocabulary import LEVELS
 from conformance.plan.levels.mutation_score import Detection, EarlierScores, LevelScore
-from conformance.site import words
-from conformance.site.cells import Cell
-from conformance.site.store.table import VERDICT_OF
-from conformance.site.trend import Trend
+from conformance.site import cell_state
+from conformance.site.matrix_cells import Cell
+from conformance.site.sparkline import Trend
+from conformance.site.store.verdict_table import VERDICT_OF
 
 #: Backends on which an unexpected result is a fault of the suite, of the reference device or of torch.
 OWN = ("cpu", "hpu-reference")
@@ -50,7 +50,7 @@ def of(cells: Sequence[Cell]) -> list[Health]:
                 cell.backend,
                 cell.mode,
                 cell.build.version,
-                words.state(cell),
+                cell_state.state(cell),
                 total,
                 total - expected,
                 tuple((word, verdicts[word]) for word in DOUBTFUL if verdicts.get(word)),

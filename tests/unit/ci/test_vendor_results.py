@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from conformance.ci import pull
+from conformance.ci import vendor_results
 from conformance.results import document
 from conformance.site import registry, submissions
 from tests.support.certifiable import leg, settled
@@ -30,7 +30,7 @@ def vendor(github):
     """Makes a run of the vendor's workflow, with its artifact and its signature."""
     runs = []
 
-    def run(number=11, signed=True, artifact=pull.ARTIFACT, content=None, **changes):
+    def run(number=11, signed=True, artifact=vendor_results.ARTIFACT, content=None, **changes):
         known = {
             "id": number,
             "path": WORKFLOW,
@@ -62,7 +62,7 @@ def vendor(github):
 
 def pulled(tmp_path, **changes):
     with settled():
-        return list(pull.pull(backend(**changes), tmp_path / "new", tmp_path / "present", TODAY))
+        return list(vendor_results.pull(backend(**changes), tmp_path / "new", tmp_path / "present", TODAY))
 
 
 def test_a_signed_run_is_taken_and_shown(vendor, tmp_path):
@@ -110,7 +110,7 @@ def test_what_is_not_the_vendors_is_not_taken(changes, says, vendor, tmp_path):
 
 def test_an_artifact_that_is_too_large(vendor, tmp_path, monkeypatch):
     vendor()
-    monkeypatch.setattr(pull, "LARGEST", 100)
+    monkeypatch.setattr(vendor_results, "LARGEST", 100)
     (line,) = pulled(tmp_path)
     assert "at most 100 are taken" in line
 
@@ -125,8 +125,8 @@ def test_a_link_in_an_artifact(vendor, tmp_path):
 
 def test_an_artifact_that_unpacks_to_more_than_it_says(vendor, tmp_path, monkeypatch):
     folder = vendor(content=" " * 2_000_000)
-    monkeypatch.setattr(pull, "LARGEST", 1_000_000)
-    monkeypatch.setattr(pull.github, "get", smaller(pull.github.get))
+    monkeypatch.setattr(vendor_results, "LARGEST", 1_000_000)
+    monkeypatch.setattr(vendor_results.github, "get", smaller(vendor_results.github.get))
     (line,) = pulled(tmp_path)
     assert "more than the 1000000 bytes" in line and folder.exists()
 
@@ -153,7 +153,7 @@ def test_runs_of_other_branches_do_not_crowd_out(vendor, tmp_path):
 
 def test_an_artifact_that_is_no_zip(vendor, tmp_path, monkeypatch):
     vendor()
-    monkeypatch.setattr(pull.github, "download", lambda path, file: file.write_bytes(b"<html>"))
+    monkeypatch.setattr(vendor_results.github, "download", lambda path, file: file.write_bytes(b"<html>"))
     (line,) = pulled(tmp_path)
     assert "cannot be read" in line
 

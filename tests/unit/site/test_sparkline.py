@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 
-from conformance.site import health
-from conformance.site.trend import Trend
+from conformance.site import suite_health
+from conformance.site.sparkline import Trend
 
 
 def day(number: int) -> datetime.datetime:
@@ -32,6 +32,6 @@ def test_one_value_is_no_trend_and_equal_ones_are_a_level_line() -> None:
 
 
 def test_the_detection_power_of_each_level_has_a_trend() -> None:
-    found = {one.level: one.trend for one in health.detected()}
+    found = {one.level: one.trend for one in suite_health.detected()}
     assert list(found) == ["bringup", "core", "training", "full"]
     assert 0.9 < found["full"].low <= found["full"].high <= 1.0

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from conformance.errors import UsageError
 from conformance.site import provenance
-from conformance.site.columns import Build
+from conformance.site.build_columns import Build
 from conformance.site.registry import Backend
 from conformance.site.submissions import Refused, place_of, printable, runs
 

@@ -29,7 +29,7 @@ _ANSWER = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class RelayResponse:
     """The relay's answer; ``taken`` is False if the repository is not on the allowlist at L2 or above."""
 
     status: int
@@ -41,12 +41,12 @@ class Unavailable(Exception):
     """The relay did not answer, or failed; this is not the sender's fault."""
 
 
-class _Stay(urllib.request.HTTPRedirectHandler):
+class _NoRedirectHandler(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any, **__: Any) -> None:
         """Follow nothing."""
 
 
-def send(body: Callback, url: str, variable: str = TOKEN, *, deadline: float = DEADLINE) -> Answer:
+def send(body: Callback, url: str, variable: str = TOKEN, *, deadline: float = DEADLINE) -> RelayResponse:
     """Post a callback.
 
     Returns:
@@ -72,7 +72,7 @@ def send(body: Callback, url: str, variable: str = TOKEN, *, deadline: float = D
     status, answer = _exchange(request, url, deadline)
     words = plain(answer.decode(errors="replace")).replace(token, "<token>").strip()[:300]
     if 200 <= status < 300:
-        return Answer(status, not _left_aside(answer), words)
+        return RelayResponse(status, not _left_aside(answer), words)
     if status >= 500:
         raise Unavailable(f"the relay at {url} has a fault (HTTP {status}); nothing is wrong with the run")
     raise UsageError(f"the relay at {url} refused the callback (HTTP {status}: {words}); correct it")
@@ -111,7 +111,7 @@ def _exchange(request: urllib.request.Request, url: str, deadline: float) -> tup
 
 
 def _open(request: urllib.request.Request) -> tuple[int, bytes]:
-    opener = urllib.request.build_opener(_Stay)
+    opener = urllib.request.build_opener(_NoRedirectHandler)
     try:
         with opener.open(request, timeout=SECONDS) as response:
             return response.status, _read(response)

@@ -58,7 +58,7 @@ class Table:
                 passed: ResultRow = {"id": name, "verdict": VERDICT_OF[letter], "seconds": 0.0}
                 yield self.details.get(name, passed)
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: TableDelta) -> None:
         """Make this table that of the next night."""
         _apply(self.cases, change.cases)
         _apply(self.details, change.details)
@@ -70,7 +70,7 @@ class Table:
 
 
 @dataclasses.dataclass
-class Change:
+class TableDelta:
     """The values of a table that differ from those of the night before; None for what is gone."""
 
     cases: dict[str, Verdicts | None] = dataclasses.field(default_factory=dict)
@@ -78,17 +78,17 @@ class Change:
     placements: dict[str, str | None] = dataclasses.field(default_factory=dict)
 
     @staticmethod
-    def between(old: Table, new: Table) -> Change:
+    def between(old: Table, new: Table) -> TableDelta:
         """Return the change that makes ``new`` of ``old``."""
-        return Change(
+        return TableDelta(
             _between(old.cases, new.cases),
             _between(old.details, new.details),
             _between(old.placements, new.placements),
         )
 
-    def then(self, later: Change) -> Change:
+    def then(self, later: TableDelta) -> TableDelta:
         """Return both changes as one."""
-        return Change(
+        return TableDelta(
             {**self.cases, **later.cases},
             {**self.details, **later.details},
             {**self.placements, **later.placements},
@@ -113,7 +113,7 @@ class Change:
         }
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Change:
+    def from_json(data: Mapping[str, Any]) -> TableDelta:
         """The inverse of :meth:`to_json`."""
         lists = [tuple(dtypes) for dtypes in data["dtypes"]]
         cases: dict[str, Verdicts | None] = {}
@@ -123,7 +123,7 @@ class Change:
                 continue
             dtypes = lists[entry[0]]
             cases[case] = (dtypes, entry[1] * len(dtypes) if len(entry[1]) == 1 else entry[1])
-        return Change(cases, dict(data["details"]), dict(data["placements"]))
+        return TableDelta(cases, dict(data["details"]), dict(data["placements"]))
 
 
 def _between(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from conformance import cli
-from conformance.ci import install, steps, template
+from conformance.ci import install, step_outputs, template
 from conformance.errors import UsageError
 from tests.support import ROOT
 
@@ -59,7 +59,7 @@ def test_wrong_inputs_are_one_sentence(changes, says, tmp_path, outputs, capsys)
 
 
 def test_no_output_can_write_another(outputs):
-    steps.output(first="a\nsecond=b\nx<<E\n", third="c")
+    step_outputs.output(first="a\nsecond=b\nx<<E\n", third="c")
     lines = outputs.read_text().splitlines()
     name, mark = lines[0].split("<<")
     assert name == "first" and len(mark) == 32

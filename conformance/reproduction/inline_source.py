@@ -16,7 +16,8 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from conformance.reproduction.modules import (
+from conformance.reproduction.dead_code import COLLECTED
+from conformance.reproduction.module_ast import (
     Import,
     Place,
     Unwritable,
@@ -27,8 +28,7 @@ from conformance.reproduction.modules import (
     is_module,
     tree_of,
 )
-from conformance.reproduction.rewriting import Rewriter
-from conformance.reproduction.unused import COLLECTED
+from conformance.reproduction.rename_definitions import Rewriter
 
 
 class Collector:
