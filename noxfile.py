@@ -195,7 +195,7 @@ def sanitize(session: nox.Session) -> None:
 def power(session: nox.Session) -> None:
     """Detection power: plant faults under the reference device and count what the suite sees; needs g++.
 
-    After ``--``: arguments of ``python -m conformance.power``, such as ``--count 500``.
+    After ``--``: arguments of ``python -m tools.mutation``, such as ``--count 500``.
     """
     environment = prepare(session)
     arguments = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -204,7 +204,7 @@ def power(session: nox.Session) -> None:
     build = {"CONFORMANCE_POWER_BUILD": str((own.output / "build").resolve())}
     for file in sorted(Path("tests/power").glob("test_*.py")):  # a process each
         environment.run("python", "-m", "pytest", "-q", str(file), env=build)
-    environment.run("python", "-m", "conformance.power", "-o", str(own.output), *others)
+    environment.run("python", "-m", "tools.mutation", "-o", str(own.output), *others)
 
 
 @nox.session

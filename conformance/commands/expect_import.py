@@ -40,22 +40,24 @@ def execute(arguments: argparse.Namespace) -> int:
     """Show or write the proposed entries, and say what was not understood."""
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 
-    from conformance.bridges import listed, proposals, read_names, read_overrides
-    from conformance.bridges.counterparts import Databases
+    from conformance.upstream import import_expectations, import_overrides, import_test_names, upstream_list
+    from conformance.upstream.matching_tests import Databases
 
     today = datetime.date.today()
     until = arguments.until or str(today + datetime.timedelta(days=expectation_targets.DAYS))
     if not entries.is_expiry(until):
         raise UsageError(f"--until {until!r} is neither a date like 2030-01-31 nor like 'torch 2.15'")
-    text, name = listed.content(arguments.file), arguments.file.name
+    text, name = upstream_list.content(arguments.file), arguments.file.name
     file = target_file.load(arguments.target)
     if arguments.file.suffix == ".py":
-        listing = read_overrides.read(text, name, file.device)
+        listing = import_overrides.read(text, name, file.device)
     else:
-        listing = read_names.read(text, name, file.device, Databases.load())
+        listing = import_test_names.read(text, name, file.device, Databases.load())
     plans = expectation_targets.plans(file, arguments.extra)
     book = entries.load(entries.sources(file.name, file.expectations), unread=True)
-    found = proposals.propose(listing, name, frozenset().union(*plans.values()), book.entries, until)
+    found = import_expectations.propose(
+        listing, name, frozenset().union(*plans.values()), book.entries, until
+    )
     _show(file, found.entries, write=arguments.write)
     for problem in found.problems:
         print(f"note: {problem}", file=sys.stderr)

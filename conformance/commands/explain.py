@@ -106,8 +106,8 @@ def _source(entry: Property) -> Iterator[str]:
 def _faults(entry: Property) -> Iterator[str]:
     """The kinds of planted faults that the property is there to see."""
     from conformance.behaviours.behaviour import BEHAVIOURS
-    from conformance.power.kinds import KINDS
-    from conformance.power.seers import SEES
+    from tools.mutation.designated_properties import SEES
+    from tools.mutation.operators import KINDS
 
     behaviour = BEHAVIOURS.get(entry.name)
     words = {entry.name, behaviour.area if behaviour is not None else entry.name}

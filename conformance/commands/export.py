@@ -35,20 +35,20 @@ def execute(arguments: argparse.Namespace) -> int:
     """Write the file, and print what is in it and what is not."""
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 
-    from conformance.bridges import deviations, dtypes, names, overrides
-    from conformance.bridges.counterparts import Databases
+    from conformance.upstream import export_dtypes, export_overrides, export_test_names, exported_deviations
+    from conformance.upstream.matching_tests import Databases
 
-    leg = deviations.leg_of(output_files.read(arguments.folder), arguments.mode)
+    leg = exported_deviations.leg_of(output_files.read(arguments.folder), arguments.mode)
     known = Databases.load()
-    found = deviations.export(leg, known)
-    source, left = deviations.brief(arguments.folder.name), found.left
+    found = exported_deviations.export(leg, known)
+    source, left = exported_deviations.brief(arguments.folder.name), found.left
     if arguments.form == "dtypes":
-        pairs, others = dtypes.lacking(leg, known)
-        text, left = dtypes.text(found, pairs, others, source), tuple(others)
+        pairs, others = export_dtypes.lacking(leg, known)
+        text, left = export_dtypes.text(found, pairs, others, source), tuple(others)
         said = f"{len(pairs)} dtypes of {len({operator for operator, _ in pairs})} operators"
     else:
-        of = overrides.decorators if arguments.form == "op-overrides" else None
-        text = of(found, source) if of is not None else names.text(found, known, source)
+        of = export_overrides.decorators if arguments.form == "op-overrides" else None
+        text = of(found, source) if of is not None else export_test_names.text(found, known, source)
         tests = {(each.test.owner, each.test.name) for each in found.placed}
         said = f"{len(found.deviations)} deviations in {len(tests)} test methods"
     arguments.output.parent.mkdir(parents=True, exist_ok=True)

@@ -115,7 +115,7 @@ class Recorder:
         note that begins with :data:`CHECKED_NOTHING`.
 
         For subjects whose inputs decide what can be checked. Results that are idle on the CPU are not planned
-        (``conformance.upkeep.overloads --idle``).
+        (``tools.generate.overload_table --idle``).
         """
         self._idle = self._idle or reason
 

@@ -1,28 +1,31 @@
-"""Old module names, kept for one release: their attributes come from where they are now, with a warning."""
+"""Deprecated names, which are kept for one release: each access returns the current object and warns."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def moved(old: str, places: Sequence[str], names: Sequence[str] | None = None) -> Callable[[str], Any]:
-    """Return a module's ``__getattr__`` that finds names in ``places``, the first that has one.
+def moved(old: str, modules: Sequence[str], names: Sequence[str] | None = None) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` for the module ``old`` that looks names up in ``modules``, in order.
 
-    ``names`` restricts it to some: a package must not import one of its modules to look for another. Each
-    access warns with a DeprecationWarning that names the new place; a name that no place has raises
+    ``names`` restricts the lookup: a package must not import one of its modules to look for any other name.
+    Each access issues a DeprecationWarning that names the new module. A name that no module defines raises
     AttributeError.
     """
 
     def find(name: str) -> Any:
         if not name.startswith("__") and (names is None or name in names):
-            for place in places:
-                module = importlib.import_module(place)
+            for new in modules:
+                module = importlib.import_module(new)
                 if hasattr(module, name):
                     warnings.warn(
-                        f"{old}.{name} has moved to {place}; import it from conformance.extension",
+                        f"{old}.{name} has moved to {new}; import it from conformance.extension",
                         DeprecationWarning,
                         stacklevel=2,
                     )
@@ -30,3 +33,40 @@ def moved(old: str, places: Sequence[str], names: Sequence[str] | None = None) -
         raise AttributeError(f"module {old!r} has no attribute {name!r}")
 
     return find
+
+
+def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` for ``module`` that resolves old names of its attributes: old name to new name.
+
+    Each access issues a DeprecationWarning. Any other name raises AttributeError.
+    """
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        warnings.warn(f"{module}.{name} is now called {names[name]}", DeprecationWarning, stacklevel=2)
+        return getattr(importlib.import_module(module), names[name])
+
+    return find
+
+
+def renamed_keywords(**keywords: str) -> Callable[[_F], _F]:
+    """Return a decorator that accepts old keywords of a function: old keyword to new keyword.
+
+    A call with an old keyword issues a DeprecationWarning.
+    """
+
+    def decorate(function: _F) -> _F:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            for old, new in keywords.items():
+                if old in kwargs:
+                    warnings.warn(
+                        f"{function.__name__}({old}=…) is now called {new}", DeprecationWarning, stacklevel=2
+                    )
+                    kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return cast("_F", call)
+
+    return decorate

@@ -3,7 +3,7 @@
 A subject stays whole, since its properties share samples and oracle values. Areas of the API share nothing,
 so the table may split a long one: it then has the properties of the area instead, each with its seconds.
 
-The table ``seconds.json`` is committed; ``python -m conformance.upkeep.seconds DIR ...`` makes it anew from
+The table ``seconds.json`` is committed; ``python -m tools.generate.subject_seconds DIR ...`` makes it anew from
 output folders of runs. It holds rounded seconds, so that it changes only if something took markedly more
 or less.
 """

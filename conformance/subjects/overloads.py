@@ -2,7 +2,7 @@
 
 Operators of torch's database reach a device as calls of overloads, most of which have a kernel of their own.
 ``overloads.json`` says which operators call which overload on the CPU and in which dtypes;
-``python -m conformance.upkeep.overloads`` writes it. Forms of one call are one
+``python -m tools.generate.overload_table`` writes it. Forms of one call are one
 subject: ``add.Tensor`` stands for ``add.Tensor``, ``add_.Tensor`` and ``add.out``.
 """
 

@@ -28,7 +28,7 @@ SKIPPED = (
     "docs/coverage/",
     "sessions/prose/",
     "tests/unit/sessions/",
-    "conformance/coverage/",
+    "conformance/upstream/coverage_map/",
 )
 
 

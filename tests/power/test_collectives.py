@@ -10,8 +10,8 @@ import torch
 
 from conformance.distributed.rank_pool import RankPool
 from conformance.distributed.rank_programs import Rank, program
-from conformance.power.faults import Fault
-from conformance.power.planters.collectives import Collectives
+from tools.mutation.injectors.collectives import Collectives
+from tools.mutation.mutant import Fault
 
 
 @program

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from conformance.power import interposer
-from conformance.power.faults import Fault
-from conformance.power.planters import front
-from conformance.power.planters.autocast import Autocast
-from conformance.power.planters.planter import Planter
-from conformance.power.planters.streams import Streams
 from conformance.target import file as target_file
+from tools.mutation import interposer
+from tools.mutation.injectors import python_module
+from tools.mutation.injectors.autocast import Autocast
+from tools.mutation.injectors.device_guard import Streams
+from tools.mutation.injectors.injector import Planter
+from tools.mutation.mutant import Fault
 
 pytestmark = pytest.mark.skipif(
     "CONFORMANCE_POWER_BUILD" not in os.environ,
@@ -162,7 +162,7 @@ def left() -> bool:
 
 @pytest.mark.parametrize("method", ["__enter__", "__exit__"])
 def test_a_context_of_streams_that_sets_nothing(method: str) -> None:
-    planter = front.of(target_file.load("hpu-reference").target("eager"))
+    planter = python_module.of(target_file.load("hpu-reference").target("eager"))
     kind = "context-not-entered" if method == "__enter__" else "context-not-left"
     outer, stream = torch.accelerator.current_stream(), torch.Stream(device="hpu")
     planter.arm(Fault(f"module::StreamContext.{method}", kind))

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from conformance.power import interposer, kinds, places
-from conformance.power.faults import Fault, description, scalar_types
+from tools.mutation import interposer, operators, points
+from tools.mutation.mutant import Fault, description, scalar_types
 
 pytestmark = pytest.mark.skipif(
     "CONFORMANCE_POWER_BUILD" not in os.environ,
@@ -362,7 +362,7 @@ def planter() -> interposer.Interposer:
 @pytest.fixture
 def plant(planter: interposer.Interposer) -> Iterator[Callable[..., tuple[Any, int, int]]]:
     def run(fault: Fault, call: Callable[[], Any]) -> tuple[Any, int, int]:
-        planted = description(kinds.interposed(fault), scalar_types())
+        planted = description(operators.interposed(fault), scalar_types())
         planter.activate(PLACES.index(fault.place), planted)
         try:
             result = call()
@@ -507,14 +507,14 @@ def test_a_leak_keeps_memory_until_the_fault_ends(plant: Any) -> None:
 def test_every_kind_is_planted_here() -> None:
     others = {"error-missing", "error-type", "generator-frozen", "generator-overlap", "leak"}
     others |= {"host-not-awaited"}  # needs a device with streams: test_guard_and_autocast.py
-    assert {planted.fault.kind for planted in PLANTED} | others == set(kinds.KINDS)
+    assert {planted.fault.kind for planted in PLANTED} | others == set(operators.KINDS)
 
 
 def test_conditions_are_seen_without_a_fault(planter: interposer.Interposer) -> None:
-    faults = kinds.faults_of("aten::add.Tensor", places.schema("aten::add.Tensor"), random=False)
+    faults = operators.faults_of("aten::add.Tensor", points.schema("aten::add.Tensor"), random=False)
     planter.set_observed(
         PLACES.index("aten::add.Tensor"),
-        [description(kinds.interposed(one), scalar_types()) for one in faults],
+        [description(operators.interposed(one), scalar_types()) for one in faults],
     )
     planter.take_met()
     planter.observe(True)

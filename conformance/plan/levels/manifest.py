@@ -1,6 +1,6 @@
 """The manifest: every result id that there is, by torch minor and mode, as committed data.
 
-``manifest.json`` beside the levels is written by ``python -m conformance.upkeep.manifest`` and read here
+``manifest.json`` beside the levels is written by ``python -m tools.generate.manifest`` and read here
 without torch. What a level asks for in a mode is computed from it and from the level's own file; the digest
 of that names it in certificates.
 """
@@ -24,7 +24,7 @@ from conformance.plan import levels
 
 PATH = levels.FOLDER / "manifest.json"
 SCHEMA = 1
-COMMAND = "python -m conformance.upkeep.manifest"
+COMMAND = "python -m tools.generate.manifest"
 #: The suite's own targets: their expectations with the reason ``upstream`` are faults of torch itself.
 OWN = ("cpu", "hpu-reference")
 

@@ -1,6 +1,6 @@
 """The detection power of each level: how many planted faults its results see, as committed data.
 
-``python -m conformance.power --record`` writes ``detection.json`` beside the levels from a whole run; it is
+``python -m tools.mutation --record`` writes ``detection.json`` beside the levels from a whole run; it is
 read here without torch. Certificates carry it.
 """
 

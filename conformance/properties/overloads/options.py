@@ -39,7 +39,7 @@ from conformance.target.target import Target
 _LIMIT = 3
 #: Calls that are searched for one in which an option has an effect that the first ones do not show.
 _SEARCHED = 12
-#: How the note on an option begins that no call shows; ``python -m conformance.upkeep.options`` lists them.
+#: How the note on an option begins that no call shows; ``python -m tools.generate.ineffective_options`` lists them.
 NO_EFFECT = "no sample shows an effect of "
 #: Options that torch documents to change no value, by what they change.
 NO_VALUES: Mapping[str, str] = {

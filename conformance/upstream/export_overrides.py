@@ -1,0 +1,109 @@
+"""Deviations as a Python file for upstream's tests: decorators of the entries of torch's databases.
+
+The file is data and a short function. Every text in it is written by ``repr``, so that nothing that a backend
+says can become code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from conformance.upstream.exported_deviations import Export, MatchedDeviation, NotExported
+
+_TABLES = {"operator": "OP_OVERRIDES", "module": "MODULE_OVERRIDES", "optimizer": "OPTIMIZER_OVERRIDES"}
+
+_DECORATORS = '''
+
+def _for(device_type, entry):
+    return DecorateInfo(
+        entry.decorators, entry.cls_name, entry.test_name, device_type=device_type, dtypes=entry.dtypes
+    )
+
+
+def apply():
+    """Add the decorators to torch's databases; a second call adds nothing."""
+    from torch.testing._internal.common_methods_invocations import op_db
+    from torch.testing._internal.common_modules import module_db
+    from torch.testing._internal.common_optimizers import optim_db
+
+    # Tests of a renamed PrivateUse1 device ask for either name.
+    also = ["privateuse1"] if torch._C._get_privateuse1_backend_name() == DEVICE else []
+    for table, database, name in (
+        (OP_OVERRIDES, op_db, lambda info: info.full_name),
+        (MODULE_OVERRIDES, module_db, lambda info: info.name),
+        (OPTIMIZER_OVERRIDES, optim_db, lambda info: info.name),
+    ):
+        for info in database:
+            new = table.get(name(info), [])
+            if not any(entry in info.decorators for entry in new):
+                more = [_for(device_type, entry) for device_type in also for entry in new]
+                info.decorators = (*info.decorators, *new, *more)
+
+
+apply()
+'''
+
+
+def decorators(found: Export, source: str) -> str:
+    """The file whose import decorates the tests that deviations make fail."""
+    lines = head(found, source, "Known deviations", ["import unittest", "", "import torch"])
+    lines += [
+        "from torch.testing._internal.opinfo.core import DecorateInfo",
+        "",
+        f"DEVICE = {found.device!r}",
+    ]
+    lines += [
+        "",
+        "#: The results behind the entries: verdict, kinds of failure, first message.",
+        "RESULTS = {",
+    ]
+    for each in found.deviations:
+        lines.append(f"    {str(each.id)!r}: ({each.verdict!r}, {each.kinds!r}, {each.message!r}),")
+    lines.append("}")
+    for kind, table in _TABLES.items():
+        lines += ["", f"{table} = {{"]
+        lines += _table([each for each in found.placed if each.test.kind == kind])
+        lines.append("}")
+    return "\n".join(lines) + "\n" + _DECORATORS + left_out(found.left)
+
+
+def _table(placed: Sequence[MatchedDeviation]) -> list[str]:
+    """The entries of a database, each with a decorator for a test and the dtypes that need the same one."""
+    grouped: dict[str, dict[tuple[str, str, str], list[str | None]]] = {}
+    for each in placed:
+        decorator = "unittest.expectedFailure"
+        if each.deviation.ends:
+            decorator = f"unittest.skip({each.deviation.reason!r})"
+        key = (each.test.owner, each.test.name, decorator)
+        grouped.setdefault(each.subject, {}).setdefault(key, []).append(each.dtype)
+    lines = []
+    for subject in sorted(grouped):
+        lines.append(f"    {subject!r}: [")
+        for (owner, name, decorator), dtypes in grouped[subject].items():
+            arguments = f"{decorator}, {owner!r}, {name!r}, device_type=DEVICE"
+            named = sorted({f"torch.{dtype}" for dtype in dtypes if dtype is not None})
+            if named and None not in dtypes:
+                arguments += f", dtypes=({', '.join(named)},)"
+            lines.append(f"        DecorateInfo({arguments}),")
+        lines.append("    ],")
+    return lines
+
+
+def head(found: Export, source: str, title: str, imports: list[str]) -> list[str]:
+    """The first lines of a file: its title and its imports."""
+    text = f"{title} of device {found.device} on torch {found.torch}, from the run {source}."
+    return [
+        repr(text),
+        "",
+        "# Written by `conformance export`; import it before upstream's tests.",
+        "",
+        *imports,
+    ]
+
+
+def left_out(left: Sequence[NotExported]) -> str:
+    """The results that are not exported, as comments."""
+    if not left:
+        return "\n# Every deviation of the run is exported.\n"
+    lines = [f"\n# Not exported: {len(left)} results."]
+    return "\n".join([*lines, *(f"# {each.id}: {each.reason}" for each in left)]) + "\n"

@@ -1,0 +1,45 @@
+"""Renewal of the manifest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.plan.levels import manifest
+from conformance.plan.levels.manifest import Group, Statement
+from tools.generate import manifest as generate
+
+
+def test_the_check_says_that_it_drifted_and_how_to_mend_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed = manifest.PATH.read_text().replace('"name": "value"', '"name": "worth"', 1)
+    (tmp_path / "manifest.json").write_text(changed)
+    lines = generate.difference(tmp_path / "manifest.json")
+    assert any(line.startswith("+") and '"name": "value"' in line for line in lines)
+    monkeypatch.setattr(generate, "difference", lambda: lines)
+    assert generate.main(["--check"]) == 1
+    assert f"run '{manifest.COMMAND}'" in capsys.readouterr().out
+
+
+def _statement(*groups: Group, name: str = "value", kind: str = "operator") -> Statement:
+    return Statement(kind, name, "bringup", ("eager",), (), (), groups)
+
+
+def test_since_and_until_are_what_was_seen() -> None:
+    minors = ((2, 6), (2, 9), (2, 13))
+    before = _statement(
+        Group((2, 6), None, ("float32",), ("add",)),
+        Group((2, 6), (2, 9), ("float32",), ("gone",)),
+        Group((2, 6), None, ("int64",), ("add",)),
+    )
+    spans = generate._spans(before, {"add": ("float32", "bool"), "fresh": ("float32",)}, (2, 13), minors)
+    assert spans == {
+        "add": [("float32", (2, 6), None), ("bool", (2, 13), None), ("int64", (2, 6), (2, 13))],
+        "gone": [("float32", (2, 6), (2, 9))],
+        "fresh": [("float32", (2, 13), None)],
+    }
+    # An older minor that is looked at later moves the beginning back.
+    again = generate._spans(before, {"fresh": ("float32",)}, (2, 9), ((2, 6), (2, 9)))
+    assert again["add"] == [("float32", (2, 6), (2, 9)), ("int64", (2, 6), (2, 9))]

@@ -1,0 +1,85 @@
+"""The table of overloads and what a run on the CPU adds to it."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from conformance import torch_testing_internals
+from conformance.device import process_state
+from conformance.framework.property import Property
+from conformance.framework.recorder import CHECKED_NOTHING, Recorder
+from conformance.model.verdicts import CaseId, ResultId
+from conformance.plan import levels
+from conformance.properties.registry import find as property_named
+from conformance.properties.registry import properties
+from conformance.subjects.torch_databases import find, subjects
+from conformance.target import file as target_file
+from tools.generate import overload_table
+
+
+def document(tmp_path: Path, target: str) -> Path:
+    results = [
+        {"id": "overload-options/sin@float32", "notes": [f"{CHECKED_NOTHING}the calls have no options"]},
+        {"id": "overload-forms/sin@float32", "notes": ["the CPU does not keep to this itself"]},
+        {"id": "overload-forms/sin@float64"},
+    ]
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"legs": [{"target": {"name": target}, "results": results}]}))
+    return path
+
+
+def test_what_checked_nothing_on_the_cpu_is_noted(tmp_path: Path) -> None:
+    rows = {"sin": {"operators": ["sin"]}}
+    assert overload_table.idle(rows, document(tmp_path, "cpu")) == 1
+    assert rows["sin"] == {"operators": ["sin"], "idle": {"overload-options": ["float32"]}}
+
+
+def test_other_targets_say_nothing_about_what_is_idle(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="of target mine; only the CPU's own run"):
+        overload_table.idle({}, document(tmp_path, "mine"))
+
+
+def test_what_is_idle_has_no_results() -> None:
+    subject = find("overload", "sin")
+    assert "float32" in subject.info.idle["overload-options"]
+    target = target_file.load("cpu").target("eager")
+    assert "float32" not in property_named("overload", "overload-options").applies(target, subject)
+    assert "float32" in property_named("overload", "overload-forms").applies(target, subject)
+
+
+@pytest.mark.parametrize("entry", list(properties("overload")), ids=lambda entry: entry.name)
+def test_what_the_table_calls_idle_still_checks_nothing(entry: Property) -> None:
+    target = target_file.load("cpu").target("eager")
+    state = process_state.capture()
+    busy = []
+    for subject in subjects("overload"):
+        for dtype in subject.info.idle.get(entry.name, ()):
+            recorder = Recorder(ResultId(CaseId(entry.name, subject.name), dtype), seed=0)
+            process_state.seed(0, target)
+            entry.check(target, subject, recorder)
+            if not any(note.startswith(CHECKED_NOTHING) for note in recorder.result().notes):
+                busy.append(f"{subject.name}@{dtype}")
+    process_state.restore(state)
+    assert not busy, (
+        "take their words out of the table, run, and fill it: python -m tools.generate.overload_table --idle"
+    )
+
+
+def test_core_has_the_overloads_that_its_operators_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_kind: dict[str, set[str]] = {"operator": set(), "overload": set()}
+    for take in levels.load("core").takes:
+        if take.kind in of_kind and take.properties is None:
+            of_kind[take.kind] |= take.subjects or set()
+    wanted = [subject for subject in subjects("operator") if subject.name in of_kind["operator"]]
+    monkeypatch.setattr(overload_table, "subjects", lambda kind: wanted)
+    for name in ("forward_dtypes", "backward_dtypes"):
+        able = getattr(torch_testing_internals, name)
+        monkeypatch.setattr(
+            torch_testing_internals, name, lambda info, able=able: {torch.float32} & set(able(info))
+        )
+    called = {name for *_, found in overload_table.calls() for name, dtypes in found.items() if dtypes}
+    assert len(called) > 200
+    known = {subject.name for subject in subjects("overload")}
+    assert called & known <= of_kind["overload"]

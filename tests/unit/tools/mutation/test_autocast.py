@@ -1,0 +1,35 @@
+"""The places of autocast: those of which a wrong cast can show."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from conformance.target import file as target_file
+from tools.mutation import points
+from tools.mutation.injectors.autocast import castable
+
+
+def test_operators_that_torch_promotes_without_a_cast_are_no_places() -> None:
+    names = castable("CPU", {"lower": ["mm", "addcmul"], "promote": ["cat", "stack", "addcmul"]})
+    assert "aten::mm" in names
+    assert "aten::cat" not in names
+    assert "aten::stack" not in names
+
+
+def test_torch_promotes_what_the_reference_device_lists_for_promotion_alone() -> None:
+    lists = target_file.load("hpu-reference").target("eager").autocast
+    others = {name for word, names in lists.items() if word != "promote" for name in names}
+    low, high = torch.ones(3, dtype=torch.bfloat16), torch.ones(3)
+    for name in set(lists["promote"]) - others:
+        call = getattr(torch, name)
+        two = [low, high]
+        result = (
+            call(two) if name in ("cat", "stack") else call(low, high, *([low] if name == "addcmul" else []))
+        )
+        assert result.dtype == torch.float32, name
+
+
+def test_an_overload_without_a_kernel_of_the_device_is_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(points, "places", lambda key: ["aten::mm", "aten::mm.dtype"])
+    assert castable("CPU", {}) == ["aten::mm"]

@@ -1,0 +1,92 @@
+"""Learning continues after a stop, leaves out what ends a worker, and refuses what belongs to others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.errors import UsageError
+from tests.unit.tools.mutation.test_campaign import PoolOfScripts
+from tools.mutation.coverage_run import Learned, _distance, learn
+from tools.mutation.mutant import Fault
+
+WORKER = """
+import json, os, sys
+say = lambda **words: print(json.dumps(words), flush=True)
+say(ready=True)
+results = ["value/one@int8", "value/two@int8", "value/bad@int8"]
+for line in sys.stdin:
+    job = json.loads(line)
+    if job["do"] == "describe":
+        cases = [["operator", "value", name, ["int8"]] for name in ("one", "bad", "two")]
+        say(digest="DIGEST", faults=["aten::a leak 0 0 @any"], cases=cases,
+            levels={level: results for level in ("bringup", "core", "training", "full")})
+        continue
+    subject = job["cases"][0][2]
+    with open("LOG", "a") as log:
+        log.write(subject + " ")
+    say(at=f"value/{subject}@int8")
+    if subject == "bad":
+        os._exit(3)
+    say(learned=[[f"value/{subject}@int8", "pass", 0.1, [0, 1], [0, 0, 1]]])
+"""
+
+
+def run(folder: Path, digest: str = "device", expression: str = "") -> Learned:
+    text = WORKER.replace("DIGEST", digest).replace("LOG", str(folder / "log"))
+    pool = PoolOfScripts(folder, 2, text)
+    try:
+        return learn(pool, folder / "learned.jsonl", lambda name: expression in name, expression)
+    finally:
+        pool.close()
+
+
+def learned_of(folder: Path) -> list[str]:
+    return sorted((folder / "log").read_text().split())
+
+
+def test_a_result_that_ends_its_process_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learned = run(tmp_path)
+    assert [lesson.result for lesson in learned.lessons] == ["value/one@int8", "value/two@int8"]
+    assert "value/bad@int8 ended a worker without any fault (crash); left out" in capsys.readouterr().out
+
+
+def test_what_was_learned_is_read_again(tmp_path: Path) -> None:
+    first = run(tmp_path)
+    assert run(tmp_path) == first
+    assert learned_of(tmp_path) == ["bad", "one", "two"]
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+    whole = run(tmp_path)
+    path = tmp_path / "learned.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.unlink()
+    path.with_suffix(".part").write_text("".join(lines[:2]) + lines[2][:20])
+    (tmp_path / "log").unlink()
+    assert run(tmp_path) == whole
+    assert learned_of(tmp_path) == ["bad", "two"]
+
+
+def test_only_what_was_selected_is_learned(tmp_path: Path) -> None:
+    assert [lesson.result for lesson in run(tmp_path, expression="one").lessons] == ["value/one@int8"]
+
+
+def test_what_another_device_taught_is_refused(tmp_path: Path) -> None:
+    run(tmp_path)
+    with pytest.raises(UsageError, match="another suite, torch, device or selection"):
+        run(tmp_path, digest="other")
+
+
+def test_what_is_there_to_see_a_kind_comes_first() -> None:
+    leak = Fault("aten::mul.Tensor", "leak")
+    near = ["overload-repeats/mul.Tensor@int8", "factories-many-times/creation@any"]
+    assert [_distance(leak, result) for result in near] == [0, 0]
+    assert _distance(leak, "overload-forms/mul.Tensor@int8") == 1
+    assert _distance(leak, "overload-repeats/add.Tensor@int8") == 2
+    number = Fault("module::memory_allocated", "value-off-by-one")
+    assert _distance(number, "memory-by-the-module/accelerator@any") == 0
+    assert _distance(number, "overload-repeats/mul.Tensor@int8") == 2

@@ -1,0 +1,49 @@
+"""Mutants are drawn by rule: every kind at every place first; a larger catalogue holds a smaller one."""
+
+from tools.mutation import draw
+from tools.mutation.mutant import Fault
+
+FAULTS = [
+    str(Fault(place, kind, position))
+    for place in ("aten::a", "aten::b", "aten::c")
+    for kind in ("last-element", "strides-ignored")
+    for position in range(4)
+]
+
+
+def test_every_kind_at_every_place_comes_before_any_comes_twice() -> None:
+    drawn = draw.draw(FAULTS, 6)
+    assert len({(fault.place, fault.kind) for fault in drawn}) == 6
+
+
+def test_a_larger_catalogue_begins_with_a_smaller_one() -> None:
+    assert draw.draw(FAULTS, 20)[:9] == draw.draw(reversed(FAULTS), 9)
+    assert len(draw.draw(FAULTS, 1000)) == len(FAULTS)
+
+
+def test_a_catalogue_of_a_quarter_has_all_faults_of_small_families() -> None:
+    few = str(Fault("module::a", "value-zero"))
+    kernels = [str(Fault(f"aten::{number}", "last-element")) for number in range(997)]
+    drawn = draw.draw([*kernels, few], 250)
+    assert few in map(str, drawn)
+    both = [
+        str(Fault(place, "value-zero"))
+        for number in range(500)
+        for place in (f"module::{number}", f"aten::{number}")
+    ]
+    of_kernels = [fault for fault in draw.draw(both, 100) if fault.is_of_kernel]
+    assert 5 < len(of_kernels) < 40
+
+
+def test_about_half_of_the_faults_are_confined_to_a_dtype_that_the_place_is_called_with() -> None:
+    calls = {("aten::a", "called"): {"float32", "int64", "none"}}
+    confined = [draw.confined(Fault("aten::a", "rank", 0, rank), calls) for rank in range(200)]
+    dtypes = [fault.dtype for fault in confined]
+    assert set(dtypes) == {None, "float32", "int64"}
+    assert 60 < dtypes.count(None) < 140
+
+
+def test_a_fault_of_floating_results_is_confined_to_calls_that_have_one() -> None:
+    calls = {("aten::a", "called"): {"int64", "float32"}, ("aten::a", "returns-floating"): {"float32"}}
+    confined = [draw.confined(Fault("aten::a", "nan-lost", value=value), calls) for value in range(50)]
+    assert {fault.dtype for fault in confined} == {None, "float32"}

@@ -1,0 +1,137 @@
+"""Faults of compiled and captured graphs: each changes what a program gives, and is gone afterwards."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from conformance.device.compilation import compiled
+from conformance.target.target import Target
+from tools.mutation.injectors import compiled_graphs
+from tools.mutation.injectors.injector import Counts
+from tools.mutation.mutant import Fault
+
+
+class Graph:
+    """Counts its replays."""
+
+    def __init__(self) -> None:
+        self.replays = 0
+
+    def replay(self) -> None:
+        self.replays += 1
+
+
+TARGET = Target(
+    "host",
+    None,
+    "cpu",
+    frozenset({"float32"}),
+    {},
+    mode="compile",
+    compile_backend="eager",
+    hooks={"graph": f"{__name__}:Graph"},
+)
+
+
+def result(function: Callable[..., Any], *inputs: Any) -> Any:
+    return compiled(TARGET, function)[0](*inputs)
+
+
+def added() -> Any:
+    return result(_add, torch.zeros(2)).tolist()
+
+
+def _add(x: torch.Tensor) -> torch.Tensor:
+    return x.sin() * 0 + 1
+
+
+def written() -> Any:
+    x = torch.zeros(2)
+    result(lambda x: x.add_(1), x)
+    return x.tolist()
+
+
+def read_and_written() -> Any:
+    x = torch.zeros(1)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        before = x.cos()
+        x.add_(3)
+        return before
+
+    return result(program, x).item()
+
+
+def with_numbers() -> Any:
+    return [result(lambda x, n=n: x + n, torch.zeros(1)).item() for n in (1, 2)]
+
+
+def run_twice() -> Any:
+    call = compiled(TARGET, lambda x: x * 2)[0]
+    return [call(torch.full((1,), value)).item() for value in (1.0, 2.0)]
+
+
+def viewed() -> Any:
+    x = torch.zeros(2)
+    result(lambda x: x.view(2, 1), x).add_(1)
+    return x.tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "right", "wrong"),
+    [
+        ("operator-dropped", added, [1.0, 1.0], [0.0, 0.0]),
+        ("mutation-dropped", written, [1.0, 1.0], [0.0, 0.0]),
+        ("write-too-early", read_and_written, 1.0, math.cos(3.0)),
+        ("key-without-numbers", with_numbers, [1.0, 2.0], [1.0, 1.0]),
+        ("key-without-sizes", with_numbers, [1.0, 2.0], [1.0, 1.0]),
+        ("graph-stale", run_twice, [2.0, 4.0], [2.0, 2.0]),
+        ("graph-aliasing-lost", viewed, [1.0, 1.0], [0.0, 0.0]),
+    ],
+)
+def test_a_fault_of_a_compiled_graph(kind: str, call: Callable[[], Any], right: Any, wrong: Any) -> None:
+    planter = compiled_graphs.of(TARGET)
+    assert call() == right
+    planter.arm(Fault("compile::backend", kind))
+    found = call()
+    assert planter.disarm().effects > 0
+    assert found == pytest.approx(wrong)
+    assert call() == right
+
+
+@pytest.mark.parametrize(("kind", "replays"), [("replay-dropped", 0), ("replay-once", 1)])
+def test_a_fault_of_replays(kind: str, replays: int) -> None:
+    target = dataclasses.replace(TARGET, mode="graph")
+    planter = compiled_graphs.of(target)
+    planter.arm(Fault("graph::replay", kind))
+    graph = target.graph()
+    graph.replay()
+    graph.replay()
+    assert planter.disarm().effects > 0
+    assert graph.replays == replays
+    graph.replay()
+    assert graph.replays == replays + 1
+
+
+def test_learning_sees_what_compiles() -> None:
+    planter = compiled_graphs.of(TARGET)
+    planter.observe(True)
+    added()
+    planter.observe(False)
+    assert {planter.faults[number].place for number, _ in planter.take_observed().met} == {"compile::backend"}
+    added()
+    assert not planter.take_observed().met
+
+
+def test_what_the_suite_compiles_for_the_cpu_stays_right() -> None:
+    planter = compiled_graphs.of(TARGET)
+    planter.arm(Fault("compile::backend", "operator-dropped"))
+    on_the_cpu, _ = compiled(None, _add)
+    assert on_the_cpu(torch.zeros(2)).tolist() == [1.0, 1.0]
+    assert planter.disarm() == Counts(0, 0)

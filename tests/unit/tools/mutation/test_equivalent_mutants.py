@@ -1,0 +1,336 @@
+"""Excuses are rules: each holds for what it names and for nothing beside it."""
+
+import pytest
+
+from tools.mutation import equivalent_mutants
+from tools.mutation.campaign import Fate
+from tools.mutation.mutant import Fault
+
+CALLED = {"float32", "int64", "bool"}
+ASLEEP, SURVIVED = Fate.ASLEEP.value, Fate.SURVIVED.value
+
+
+def reason(
+    place: str,
+    kind: str,
+    value: int = 0,
+    fate: str = ASLEEP,
+    position: int = 0,
+    dtype: str | None = None,
+) -> str | None:
+    calls = {
+        (f"aten::{place}", question): CALLED
+        for question in ("called", "returns-floating", "returns-bool", "takes-int64")
+    }
+    return equivalent_mutants.reason(Fault(f"aten::{place}", kind, position, value, dtype), fate, calls)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "excused", "counted"),
+    [
+        (
+            "rank",
+            6,
+            ["mm", "bmm.out", "convolution"],
+            ["add.Tensor", "add_.Tensor", "cat", "sum.IntList_out"],
+        ),
+        ("scalar-only", 0, ["bmm", "convolution"], ["add.Tensor", "mul.out", "sum.dim_IntList"]),
+        ("empty-input", 0, ["add.Tensor", "sin.out", "convolution_backward"], ["sum.dim_IntList", "cat"]),
+        ("infinity-lost", 0, ["sin", "sigmoid.out"], ["exp", "reciprocal_", "sum.dim_IntList"]),
+        ("nan-lost", 0, ["zeros_like"], ["add.Tensor", "clone", "bmm"]),
+        ("subnormal-flushed", 0, ["cos"], ["mul.Tensor", "clone"]),
+        ("bool-byte", 0, ["sin"], ["ne.Tensor", "isnan", "logical_or.out"]),
+        ("int-53-bits", 0, ["linalg_inv_ex", "exp", "div.Tensor"], ["add.Tensor", "clone", "eq.Tensor"]),
+        ("int-53-bits", 0, ["sign", "isnan", "any", "count_nonzero"], ["argmax", "index_select"]),
+        ("low-precision", 0, ["sign", "ne.Tensor", "gt.Tensor"], ["sin", "ceil", "heaviside"]),
+        ("swapped-arguments", 1, ["gather", "embedding"], ["mm", "sub.Tensor", "addcmul"]),
+        ("strides-ignored", 0, ["zeros_like", "fill.Tensor"], ["add.Tensor", "clone", "where.self"]),
+        ("offset-ignored", 0, ["zeros_like", "fill_.Scalar"], ["add.Tensor", "clone"]),
+        ("offset-in-channels-last-ignored", 0, ["mm", "bmm.out"], ["add.Tensor", "sin.out", "convolution"]),
+        (
+            "aliasing-gained",
+            0,
+            ["_fft_r2c", "bucketize.Tensor"],
+            ["add.Tensor", "sqrt", "relu", "prod.dim_int"],
+        ),
+        ("result-strides", 0, ["max", "any", "dot"], ["add.Tensor", "bmm", "max.dim"]),
+        ("error-missing", 0, ["sin", "clone"], ["sum.dim_IntList", "mm", "sin.out", "sin_", "add.Tensor"]),
+        ("last-element", 0, ["sum", "trace"], ["add.Tensor", "bmm", "convolution"]),
+    ],
+)
+def test_what_the_cpu_cannot_do_is_excused(
+    kind: str, value: int, excused: list[str], counted: list[str]
+) -> None:
+    assert [place for place in excused + counted if reason(place, kind, value)] == excused
+
+
+def test_signs_of_computed_zeros_are_promised_by_no_document() -> None:
+    assert reason("sin", "signed-zero-lost", fate=SURVIVED) is not None
+    assert reason("clone", "signed-zero-lost", fate=SURVIVED) is None
+    assert reason("cat.out", "signed-zero-lost") is None
+
+
+def test_subnormal_numbers_are_promised_of_arithmetic_and_of_moves_alone() -> None:
+    for place in ("sinc", "gelu_backward.grad_input", "igamma.out"):
+        assert reason(place, "subnormal-flushed", fate=SURVIVED) is not None
+    for place in (
+        "exp",
+        "mul.out",
+        "sum.dim_IntList",
+        "prod.dim_int",
+        "scatter_.src",
+        "clone",
+        "sort",
+        "maximum.out",
+        "_index_put_impl_",
+    ):
+        assert reason(place, "subnormal-flushed", fate=SURVIVED) is None
+
+
+def test_what_may_change_places_is_documented_by_a_formula() -> None:
+    for place in ("add.Tensor", "maximum", "eq_.Tensor", "bitwise_or.Tensor_out"):
+        assert reason(place, "swapped-arguments", 1, fate=SURVIVED) is not None
+    for place in ("sub.Tensor", "addcmul", "ge.Tensor", "mm"):
+        assert reason(place, "swapped-arguments", 1, fate=SURVIVED) is None
+    assert reason("addcmul_", "swapped-arguments", 2, fate=SURVIVED, position=1) is not None
+    assert reason("addcdiv_", "swapped-arguments", 2, fate=SURVIVED, position=1) is None
+
+
+def test_strides_are_held_if_a_meta_kernel_agrees_with_the_cpu() -> None:
+    for fate in (SURVIVED, ASLEEP):
+        assert reason("_dirichlet_grad", "result-strides", fate=fate) is not None  # has no Meta kernel
+        assert reason("add.Tensor", "result-strides", fate=fate) is None
+    assert reason("take", "result-strides", fate=SURVIVED) is None  # in four dimensions
+
+
+def test_a_rank_that_the_cpu_takes_in_no_form_is_excused() -> None:
+    assert reason("upsample_trilinear3d", "rank", 4) is not None
+    assert reason("upsample_trilinear3d", "rank", 5) is None
+    assert reason("gather", "rank", 6) is None
+
+
+def test_values_of_memory_that_no_call_has_written_are_free() -> None:
+    assert reason("empty.memory_format", "last-element", fate=SURVIVED) is not None
+    assert reason("empty.memory_format", "leak", fate=SURVIVED) is None
+    assert reason("zeros_like", "last-element", fate=SURVIVED) is None
+
+
+def test_what_took_effect_is_excused_by_no_rule_about_inputs() -> None:
+    assert reason("mm", "rank", 6, fate=SURVIVED) is None
+    assert reason("sin", "infinity-lost", fate=SURVIVED) is None
+
+
+def test_a_kind_of_values_needs_a_place_that_returns_such() -> None:
+    calls = {
+        ("aten::add.Tensor", "called"): {"float32"},
+        ("aten::add.Tensor", "returns-floating"): {"float32"},
+    }
+    assert equivalent_mutants.reason(Fault("aten::add.Tensor", "bool-byte"), ASLEEP, calls) is not None
+    assert equivalent_mutants.reason(Fault("aten::add.Tensor", "nan-lost"), ASLEEP, calls) is None
+
+
+def test_an_argument_of_one_element_has_no_layout() -> None:
+    assert reason("masked_fill.Tensor", "expanded-ignored", position=2) is not None  # documented as a scalar
+    assert reason("nll_loss_backward", "strides-ignored", position=6) is not None  # total_weight
+
+
+def test_an_argument_whose_values_the_cpu_ignores_has_no_faults_of_values() -> None:
+    for kind in ("strides-ignored", "expanded-ignored", "offset-ignored"):
+        assert reason("avg_pool2d_backward", kind, position=1) is not None
+        assert reason("avg_pool2d_backward", kind, position=0) is None
+        assert reason("threshold_backward", kind, position=1) is None
+
+
+def test_other_forms_of_a_subject_are_judged_by_its_calls() -> None:
+    for place in ("aten::__ilshift__.Tensor", "aten::add_.Tensor", "aten::add.out"):
+        assert equivalent_mutants.subject_of(place) is not None
+
+
+def test_a_place_of_which_the_suite_has_no_call_is_excused_from_nothing() -> None:
+    place = "aten::_assert_async"
+    assert equivalent_mutants.subject_of(place) is None
+    for kind in ("rank", "scalar-only", "nan-lost", "bool-byte"):
+        assert equivalent_mutants.reason(Fault(place, kind, 0, 6), ASLEEP, {}) is None
+
+
+def test_an_empty_input_counts_for_the_results_that_have_elements() -> None:
+    # Without images there is no gradient of them; that of the weights is zero.
+    found = [reason("convolution_backward", "empty-input", position=position) for position in (0, 1)]
+    assert found[0] is not None and found[1] is None
+
+
+def test_empty_calls_of_what_trusts_its_callers_are_those_that_operators_make() -> None:
+    # A padding refuses what is empty; a batch norm of no batch still has statistics.
+    assert reason("reflection_pad2d_backward", "empty-input") is not None
+    assert reason("native_batch_norm", "empty-input") is not None
+    assert reason("native_batch_norm", "empty-input", position=1) is None
+
+
+def test_a_meta_kernel_is_asked_about_empty_calls_that_no_operator_makes() -> None:
+    assert reason("_fft_c2c", "empty-input") is not None  # nothing transforms to nothing
+    assert reason("unfold_backward", "empty-input") is None  # the gradient has a size of its own
+    assert reason("_sobol_engine_draw", "empty-input") is None  # has no Meta kernel
+    assert reason("_sobol_engine_ff_", "empty-input") is not None  # returns its first argument
+
+
+def test_a_result_that_torch_leaves_unwritten_is_excused() -> None:
+    for fate in (SURVIVED, ASLEEP):
+        assert reason("multi_margin_loss", "empty-input", fate=fate) is not None
+        assert reason("sum.dim_IntList", "empty-input", fate=fate) is None
+
+
+def test_empty_calls_count_in_the_form_in_which_the_cpu_takes_them() -> None:
+    # The function is a mean there, which of nothing is NaN; the form with out= refuses it.
+    assert reason("adaptive_avg_pool2d", "empty-input") is None
+    assert reason("adaptive_avg_pool2d.out", "empty-input") is not None
+
+
+def test_an_argument_that_the_cpu_does_not_support_has_no_layout() -> None:
+    assert reason("segment_reduce", "strides-ignored", position=3) is not None  # indices
+    assert reason("segment_reduce", "strides-ignored", position=2) is None  # lengths
+
+
+def test_a_result_of_one_element_has_no_last_one() -> None:
+    assert reason("_amp_update_scale_", "last-element") is not None
+    assert reason("_fused_sgd_", "last-element") is None
+
+
+def test_real_matrices_are_hermitian_if_they_are_symmetric() -> None:
+    kind = "option-ignored"
+    assert reason("linalg_ldl_factor_ex", kind, position=1, dtype="float64") is not None
+    assert reason("linalg_ldl_factor_ex", kind, position=1, dtype="complex128") is None
+    assert reason("linalg_pinv.atol_rtol_tensor", kind, position=3, dtype="float32") is None
+
+
+def test_an_option_that_decides_about_a_refusal_is_not_excused() -> None:
+    assert reason("leaky_relu_backward", "option-ignored", position=3) is None
+
+
+def test_an_out_that_gets_no_elements_cannot_be_written_wrongly() -> None:
+    # The reserve of a batch norm is for other devices; its output is not.
+    for kind in ("write-lost", "write-astray", "out-not-resized"):
+        assert reason("_batch_norm_with_update.out", kind, position=10) is not None
+        assert reason("_batch_norm_with_update.out", kind, position=7) is None
+
+
+def test_an_out_of_one_element_has_no_part() -> None:
+    assert reason("isin.Scalar_Tensor_out", "write-partial", position=4) is not None
+    assert reason("isin.Tensor_Scalar_out", "write-partial", position=4) is None
+
+
+def test_a_dtype_in_which_the_suite_has_no_call_excuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(equivalent_mutants, "_answers", lambda subject, dtype: ())
+    for kind in ("rank", "result-strides", "low-precision", "aliasing-gained", "empty-input", "nan-lost"):
+        fault = Fault("aten::count_nonzero.dim_IntList", kind, 0, 6, dtype="complex64")
+        assert equivalent_mutants.reason(fault, ASLEEP, {}) is None, kind
+
+
+def test_a_dtype_that_torch_lists_for_no_operator_of_a_place_is_a_device_s_own() -> None:
+    fault = Fault("aten::rsub.Tensor", "scalar-only", 0, 0, "complex32")
+    assert "lists that dtype" in str(equivalent_mutants.reason(fault, SURVIVED, {}))
+    assert (
+        equivalent_mutants.reason(Fault("aten::rsub.Tensor", "scalar-only", 0, 0, "complex64"), SURVIVED, {})
+        is None
+    )
+
+
+def test_callers_of_what_trusts_them_pass_no_negative_dimension() -> None:
+    assert "negative" in str(reason("_fft_c2c", "negative-dimension", position=1))
+    for place in ("sum.dim_IntList", "glu_backward", "_softmax_backward_data"):
+        assert reason(place, "negative-dimension", position=1) is None, place
+
+
+def test_a_layout_that_torch_s_own_kernel_takes_for_dense_is_excused() -> None:
+    mean = Fault("aten::native_layer_norm_backward", "strides-ignored", 4)
+    assert "torch's own kernel gives other results" in str(equivalent_mutants.reason(mean, ASLEEP, {}))
+
+
+def test_strides_that_torch_s_own_kernel_cannot_read_are_excused() -> None:
+    assert reason("_weight_norm_interface", "strides-ignored") is not None
+    assert reason("_weight_norm_interface", "offset-ignored") is None
+    assert reason("_weight_norm_interface", "strides-ignored", fate=SURVIVED) is None
+
+
+def test_an_argument_that_is_given_by_name_is_looked_at() -> None:
+    assert reason("_fused_adagrad_", "grad-strided", position=10) is not None  # found_inf, one element
+    assert reason("_fused_adagrad_", "offset-ignored", position=10) is None
+
+
+def test_what_a_device_takes_beyond_the_cpu_is_its_own() -> None:
+    for fate in (SURVIVED, ASLEEP):
+        beyond = Fault("aten::special_zeta", "leak", dtype="bfloat16")
+        assert equivalent_mutants.reason(beyond, fate, {}) is not None
+        for place, dtype in (("special_zeta", "float32"), ("scatter.value", "bfloat16")):
+            assert equivalent_mutants.reason(Fault(f"aten::{place}", "leak", dtype=dtype), fate, {}) is None
+
+
+def test_a_result_is_judged_by_its_own_values() -> None:
+    # A permutation holds zeros and ones, whatever the factors beside it are.
+    assert reason("lu_unpack", "nan-lost") is not None
+    assert reason("lu_unpack", "nan-lost", position=1) is None
+
+
+def test_an_option_that_torch_documents_to_change_no_value_is_excused() -> None:
+    assert reason("group_norm", "option-ignored", position=5) is not None  # cudnn_enabled
+    assert reason("group_norm", "option-ignored", position=4) is None  # eps
+    assert reason("linalg_cholesky_ex", "option-ignored", position=2) is None  # check_errors
+
+
+def test_a_layout_with_which_torch_s_own_kernel_is_wrong_is_excused() -> None:
+    for fate in (SURVIVED, ASLEEP):
+        wrong = "_native_batch_norm_legit.out"
+        assert reason(wrong, "offset-in-channels-last-ignored", fate=fate) is not None
+        assert reason(wrong, "offset-ignored", fate=fate) is None
+        assert reason("mm", "strides-ignored", fate=fate) is None
+
+
+def test_an_argument_that_some_calls_leave_out_is_judged_by_the_others() -> None:
+    assert reason("native_layer_norm_backward", "offset-ignored", position=6) is not None  # the bias
+    assert reason("native_layer_norm_backward", "offset-ignored", position=5) is None
+
+
+def test_a_dtype_in_which_the_cpu_takes_empty_tensors_alone_is_a_device_s_own() -> None:
+    fault = Fault("aten::_linalg_det", "leak", 0, 0, "bfloat16")
+    assert "in that dtype" in str(equivalent_mutants.reason(fault, SURVIVED, {}))
+    assert (
+        equivalent_mutants.reason(Fault("aten::_linalg_det", "leak", 0, 0, "float64"), SURVIVED, {}) is None
+    )
+
+
+def test_a_value_that_must_be_one_number_has_no_layout() -> None:
+    assert "one element" in str(reason("index_fill_.int_Tensor", "strides-ignored", position=3))
+    assert reason("where.self", "strides-ignored", position=1) is None
+
+
+def test_calls_in_eight_bits_are_asked_if_there_are_no_others() -> None:
+    assert "4 dimensions" in str(reason("_scaled_mm", "rank", 4))
+    assert reason("_scaled_mm", "strides-ignored", position=1) is None
+
+
+def test_a_factory_of_sizes_gives_the_same_for_one_size() -> None:
+    for place, same in (
+        ("kaiser_window", True),
+        ("eye.m", True),
+        ("kaiser_window.beta", False),
+        ("add.Tensor", False),
+    ):
+        assert (
+            equivalent_mutants.reason(Fault(f"aten::{place}", "stale-result"), SURVIVED, {}) is not None
+        ) == same, place
+
+
+def test_dtypes_that_torch_lists_for_another_device_or_another_caller_are_no_device_s_own() -> None:
+    for place, dtype in (
+        ("mul.Scalar", "complex32"),
+        ("ne.Tensor", "complex32"),
+        ("rrelu_with_noise", "float16"),
+    ):
+        assert (
+            equivalent_mutants.reason(Fault(f"aten::{place}", "leak", dtype=dtype), SURVIVED, {}) is None
+        ), place
+
+
+def test_an_option_of_which_the_cpu_has_one_value_is_excused() -> None:
+    assert "not implemented" in str(reason("linalg_lu_factor_ex", "option-ignored", position=1))
+    assert reason("linalg_lu_solve", "option-ignored", position=3) is None
+    assert reason("_linalg_solve_ex", "option-ignored", position=2) is None

@@ -1,0 +1,105 @@
+"""Faults of generator objects: each kind does what it says, and nothing is left of it afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from conformance.target import file as target_file
+from tools.mutation.injectors import generators
+from tools.mutation.mutant import Fault
+
+
+@pytest.fixture
+def planter() -> Iterator[generators.Generators]:
+    found = generators.of(target_file.load("cpu").target("eager"))
+    yield found
+    found.disarm()
+
+
+def draw(generator: torch.Generator) -> list[float]:
+    return torch.rand(3, generator=generator).tolist()
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def new_seed_is_new() -> bool:
+    generator = seeded(3)
+    return generator.seed() != 3
+
+
+def state_repeats() -> bool:
+    generator = seeded(3)
+    draw(generator)
+    state = generator.get_state()
+    first = draw(generator)
+    generator.set_state(state)
+    return draw(generator) == first
+
+
+def states_differ() -> bool:
+    generator = seeded(3)
+    before = generator.get_state()
+    draw(generator)
+    return not torch.equal(before, generator.get_state())
+
+
+def clone_is_another() -> bool:
+    generator = seeded(3)
+    clone = generator.clone_state()
+    return draw(generator) == draw(clone)
+
+
+CASES: list[tuple[str, str, Callable[[], bool]]] = [
+    ("__new__", "generators-shared", lambda: torch.Generator() is not torch.Generator()),
+    ("manual_seed", "generator-seed-lost", lambda: seeded(3).initial_seed() == 3),
+    ("manual_seed", "generator-seed-ignored", lambda: draw(seeded(3)) != draw(seeded(4))),
+    ("manual_seed", "generator-seed-of-32-bits", lambda: seeded(2**40 + 3).initial_seed() == 2**40 + 3),
+    ("seed", "generator-seed-kept", new_seed_is_new),
+    ("get_state", "generator-state-stale", states_differ),
+    ("set_state", "generator-state-lost", state_repeats),
+    ("set_state", "generator-state-without-offset", state_repeats),
+    ("clone_state", "generator-clone-shared", clone_is_another),
+    ("initial_seed", "value-off-by-one", lambda: seeded(3).initial_seed() == 3),
+    ("initial_seed", "value-zero", lambda: seeded(3).initial_seed() == 3),
+]
+
+
+@pytest.mark.parametrize(("method", "kind", "right"), CASES, ids=[kind for _, kind, _ in CASES])
+def test_a_fault_is_there_while_it_is_armed(
+    planter: generators.Generators, method: str, kind: str, right: Callable[[], bool]
+) -> None:
+    own = torch.Generator
+    assert right()
+    planter.arm(Fault(f"generator::{method}", kind))
+    assert not right()
+    counts = planter.disarm()
+    assert counts.met >= counts.effects > 0
+    assert right() and torch.Generator is own
+
+
+def test_every_kind_is_planted_here(planter: generators.Generators) -> None:
+    errors = {"call-error-missing", "call-error-type"}
+    assert {fault.kind for fault in planter.faults} == {kind for _, kind, _ in CASES} | errors
+
+
+def test_generators_of_before_and_of_other_devices_are_as_they_were(planter: generators.Generators) -> None:
+    of_before = torch.Generator()
+    planter.arm(Fault("generator::manual_seed", "generator-seed-lost"))
+    assert isinstance(of_before, torch.Generator) and isinstance(torch.default_generator, torch.Generator)
+    assert of_before.manual_seed(5).initial_seed() == 5
+    with pytest.raises(RuntimeError, match="nosuch"):
+        torch.Generator("nosuch")
+    planter.disarm()
+    elsewhere: Any = generators.of(target_file.load("cpu").target("eager"))
+    elsewhere._kinds = {
+        name: generators._of_device(kind, "meta") for name, kind in generators.BY_NAME.items()
+    }
+    elsewhere.arm(Fault("generator::manual_seed", "generator-seed-lost"))
+    assert seeded(7).initial_seed() == 7
+    assert elsewhere.disarm().met == 0

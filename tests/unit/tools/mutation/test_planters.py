@@ -1,0 +1,166 @@
+"""Faults of Python functions: each kind does what it says, and nothing is left of it afterwards."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tools.mutation.injectors import python_module
+from tools.mutation.injectors.function_wrapper import Function, Functions, Kind, of_a_statement
+from tools.mutation.injectors.injector import Observed
+from tools.mutation.mutant import Fault
+
+
+class Device(types.ModuleType):
+    """A module of a device, as small as one can be."""
+
+    def __init__(self) -> None:
+        super().__init__("device")
+        self.seed = 0
+        self.used = 10
+
+        def manual_seed(seed: int) -> None:
+            if seed < 0:
+                raise RuntimeError("a seed is not negative")
+            self.seed = seed
+
+        self.manual_seed = manual_seed
+        self.memory_allocated = lambda device=None: self.used
+        self.mem_get_info = lambda: (self.used, 100)
+        self.memory_stats = lambda: {"used": self.used, "names": {"a": 1}}
+        self.is_available = lambda: True
+
+
+PLACES = {
+    "manual_seed": (
+        "setting-lost",
+        "seed-ignored",
+        "seed-of-32-bits",
+        "call-error-missing",
+        "call-error-type",
+    ),
+    "memory_allocated": ("value-off-by-one", "value-zero", "value-stale"),
+    "mem_get_info": ("value-off-by-one",),
+    "memory_stats": ("statistics-zero",),
+    "is_available": ("answer-inverted",),
+}
+
+
+def planter(device: Device) -> Functions:
+    functions = {place: Function(device, place) for place in PLACES}
+    allowed: dict[str, tuple[str, ...]] = dict(PLACES)
+    return Functions(functions, allowed, python_module.BY_NAME)
+
+
+def seeded(seed: int) -> Callable[[Device], Any]:
+    def call(device: Device) -> Any:
+        device.manual_seed(seed)
+        return device.seed
+
+    return call
+
+
+def used_twice(device: Device) -> Any:
+    first = device.memory_allocated()
+    device.used += 1
+    return first, device.memory_allocated()
+
+
+@pytest.mark.parametrize(
+    ("place", "kind", "call", "right", "wrong"),
+    [
+        ("manual_seed", "setting-lost", seeded(3), 3, 0),
+        ("manual_seed", "seed-ignored", seeded(3), 3, 0),
+        ("manual_seed", "seed-of-32-bits", seeded(2**40 + 3), 2**40 + 3, 3),
+        ("memory_allocated", "value-off-by-one", used_twice, (10, 11), (11, 12)),
+        ("memory_allocated", "value-zero", used_twice, (10, 11), (0, 0)),
+        ("memory_allocated", "value-stale", used_twice, (10, 11), (10, 10)),
+        ("mem_get_info", "value-off-by-one", lambda device: device.mem_get_info(), (10, 100), (11, 100)),
+        (
+            "memory_stats",
+            "statistics-zero",
+            lambda device: device.memory_stats(),
+            {"used": 10, "names": {"a": 1}},
+            {"used": 0, "names": {"a": 0}},
+        ),
+        ("is_available", "answer-inverted", lambda device: device.is_available(), True, False),
+    ],
+)
+def test_a_fault_of_a_function_is_there_while_it_is_armed(
+    place: str, kind: str, call: Callable[[Device], Any], right: Any, wrong: Any
+) -> None:
+    device = Device()
+    faults = planter(device)
+    before = [getattr(device, name) for name in PLACES]
+    faults.arm(Fault(place, kind))
+    assert call(device) == wrong
+    counts = faults.disarm()
+    assert counts.met >= counts.effects > 0
+    assert [getattr(device, name) for name in PLACES] == before
+    assert call(Device()) == right
+
+
+def test_errors_are_swallowed_or_changed_and_only_if_there_is_one() -> None:
+    device = Device()
+    faults = planter(device)
+    faults.arm(Fault("manual_seed", "call-error-missing"))
+    device.manual_seed(-1)
+    device.manual_seed(4)
+    assert faults.disarm().met == 1
+    faults.arm(Fault("manual_seed", "call-error-type"))
+    with pytest.raises(IndexError):
+        device.manual_seed(-1)
+    faults.disarm()
+    with pytest.raises(RuntimeError, match="not negative"):
+        device.manual_seed(-1)
+
+
+def test_learning_sees_which_faults_a_call_could_have_met() -> None:
+    device = Device()
+    faults = planter(device)
+    faults.observe(True)
+    assert used_twice(device) == (10, 11)
+    device.manual_seed(5)
+    faults.observe(False)
+    observed = faults.take_observed()
+    kinds = {str(faults.faults[number]) for number, _ in observed.met}
+    assert kinds == {
+        "memory_allocated value-off-by-one 0 0 @any",
+        "memory_allocated value-zero 0 0 @any",
+        "memory_allocated value-stale 0 0 @any",
+        "manual_seed setting-lost 0 0 @any",
+        "manual_seed seed-ignored 0 0 @any",
+    }
+    assert [faults.places[place] for place, _, _ in observed.calls] == ["manual_seed", "memory_allocated"]
+    device.manual_seed(5)
+    assert faults.take_observed() == Observed([], [])
+
+
+def test_a_fault_that_cannot_be_planted_leaves_the_call_as_it_is() -> None:
+    def fails(call: Any) -> bool:
+        raise ValueError("the planting failed")
+
+    device = Device()
+    kind = Kind("fails", lambda call: True, fails, after=False)
+    faults = Functions(
+        {"manual_seed": Function(device, "manual_seed")}, {"manual_seed": ("fails",)}, {"fails": kind}
+    )
+    faults.arm(Fault("manual_seed", "fails"))
+    assert seeded(7)(device) == 7
+    assert faults.disarm().effects == 0
+
+
+def test_what_the_suite_does_between_results_counts_as_no_call() -> None:
+    scope: dict[str, Any] = {"__name__": "conformance.worker.executor", "asked": of_a_statement}
+    exec("def call():\n    return asked()", scope)
+    assert scope["call"]() is False
+    inner: dict[str, Any] = {
+        "__name__": "conformance.properties.api.random.generators",
+        "asked": of_a_statement,
+    }
+    exec("def call():\n    return asked()", inner)
+    scope["asked"] = inner["call"]
+    assert scope["call"]() is True

@@ -1,0 +1,91 @@
+"""The page of the score, and the sample of mutants for CI."""
+
+from pathlib import Path
+
+import pytest
+
+from conformance.errors import UsageError
+from conformance.model.vocabulary import KINDS
+from conformance.properties.registry import properties
+from conformance.subjects.areas import AREAS
+from tools.mutation import injectors, regression_sample, score, score_page
+from tools.mutation.campaign import Fate, MutantResult
+from tools.mutation.coverage_run import Learned
+from tools.mutation.designated_properties import SEES
+from tools.mutation.mutant import Fault
+
+OUTCOMES = [
+    MutantResult(
+        "aten::add.Tensor last-element 0 0 @any", Fate.KILLED.value, "value/add@int64", "fail", seconds=0.1
+    ),
+    MutantResult("aten::mul.Tensor last-element 0 0 @any", Fate.KILLED.value, "value/mul@int64", "crash"),
+    MutantResult("aten::mul.Tensor leak 0 0 @any", Fate.KILLED.value, "value/mul@int64", "fail", seconds=0.2),
+    MutantResult(
+        "aten::sub.Tensor last-element 0 0 @any", Fate.KILLED.value, "value/sub@int64", "fail", seconds=60.0
+    ),
+    MutantResult("aten::add.Tensor leak 0 0 @float32", Fate.SURVIVED.value),
+    MutantResult("aten::_cholesky_solve_helper leak 0 0 @any", Fate.ASLEEP.value),
+]
+CALLS = {("aten::add.Tensor", "called"): {"float32"}}
+LEARNED = Learned("digest", [], {"bringup": [], "core": ["value/add@int64"], "training": [], "full": []}, [])
+
+
+def test_every_kind_has_a_property_that_is_there_to_see_it() -> None:
+    assert set(SEES) == set(injectors.KINDS)
+    known = {entry.name for kind in KINDS for entry in properties(kind)}
+    assert set(SEES.values()) <= known | set(AREAS)
+
+
+def test_the_page_gives_the_numbers_and_names_what_was_not_seen() -> None:
+    learned = Learned("digest", [], {"bringup": [], "core": [], "training": [], "full": _results()}, [])
+    core = score.Tally(killed=3, asleep=1)
+    core.levels["core"] = 3
+    places = score.count(OUTCOMES, learned, CALLS, score.sort_of_place)
+    tallies = score.count(OUTCOMES, learned, CALLS)
+    text = score_page.markdown("Target x", tallies, OUTCOMES, CALLS, core, core, places)
+    assert "| kernels of functions | 6 | 66.7 % | 0.0 % | 1 | 1 | 0 |" in text
+    assert "| counted | 6 | 100 % |" in text
+    assert "| killed at level full | 4 | 66.7 % |" in text
+    assert "| killed at level core, of the 4 counted at places that it calls | 3 | 75.0 % |" in text
+    assert "| the same, of the 4 at places of the overloads that it takes | 3 | 75.0 % |" in text
+    assert "| leak | 3 | 33.3 % | 0.0 % | 1 | 1 | 0 | overload-repeats |" in text
+    assert "1 places with 1 mutants, all asleep:\n\n`aten::_cholesky_solve_helper`" in text
+    assert "**leak** (overload-repeats): `aten::add.Tensor 0 0 @float32`" in text
+
+
+@pytest.mark.parametrize(
+    ("place", "word"),
+    [
+        ("aten::add.Tensor", "kernels of functions"),
+        ("aten::add_.Tensor", "kernels in place"),
+        ("aten::add.out", "kernels with out="),
+        ("aten::nll_loss_backward.grad_input", "kernels of derivatives"),
+        ("aten::copy_", "copies"),
+        ("autocast::aten::mm", "autocast"),
+        ("guard::block", "streams and events"),
+    ],
+)
+def test_the_sort_of_a_place(place: str, word: str) -> None:
+    assert score.sort_of_place(Fault(place, "last-element")) == word
+
+
+def _results() -> list[str]:
+    return [outcome.killer for outcome in OUTCOMES if outcome.killer]
+
+
+def test_the_sample_takes_kinds_in_turn_and_only_what_a_quick_result_killed() -> None:
+    chosen = regression_sample.choose(OUTCOMES, "2.13", "eager", 10)
+    assert dict(chosen.killers) == {
+        "aten::add.Tensor last-element 0 0 @any": "value/add@int64",
+        "aten::mul.Tensor leak 0 0 @any": "value/mul@int64",
+    }
+    assert len(regression_sample.choose(OUTCOMES, "2.13", "eager", 1).killers) == 1
+
+
+def test_a_sample_is_read_as_it_was_written(tmp_path: Path) -> None:
+    chosen = regression_sample.choose(OUTCOMES, "2.13", "eager")
+    chosen.write(tmp_path / "sample.json")
+    assert regression_sample.Sample.read(tmp_path / "sample.json") == chosen
+    (tmp_path / "sample.json").write_text("[]")
+    with pytest.raises(UsageError, match="not a sample"):
+        regression_sample.Sample.read(tmp_path / "sample.json")

@@ -1,0 +1,175 @@
+"""The file of decorators, as upstream's own framework takes it."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+import unittest
+
+import pytest
+import torch
+
+from conformance.torch_testing_internals import module_db, op_db, optim_db
+from conformance.upstream import export_overrides, exported_deviations
+from conformance.upstream.matching_tests import Databases
+from tests.support.deviating import leg, row
+
+HOSTILE = "'''\n\"\"\"\\\nimport os; os._exit(3)\n\ud800# {0}"
+
+
+@pytest.fixture(autouse=True)
+def databases():
+    """Whatever a file adds to torch's databases is gone after the test."""
+    infos = [*op_db(), *module_db(), *optim_db()]
+    kept = [info.decorators for info in infos]
+    yield
+    for info, decorators in zip(infos, kept, strict=True):
+        info.decorators = decorators
+
+
+def written(tmp_path, *rows, device="cpu"):
+    found = exported_deviations.export(leg(*rows, device=device), Databases.load())
+    path = tmp_path / "overrides.py"
+    path.write_text(export_overrides.decorators(found, "out"))
+    return path
+
+
+def decorators(infos, name, *of):
+    (info,) = (info for info in infos if getattr(info, "full_name", info.name) == name)
+    return info.get_decorators(*of, {})
+
+
+def added(path, infos, name, *of):
+    before = len(decorators(infos, name, *of))
+    runpy.run_path(str(path))
+    return decorators(infos, name, *of)[before:]
+
+
+def test_upstream_finds_the_decorator_of_a_test(tmp_path):
+    path = written(tmp_path, row("out/add@float32", "xfail", "value"), row("out/add@int64", "fail", "value"))
+    of = ("TestCommon", "test_out", "cpu")
+    assert added(path, op_db(), "add", *of, torch.float32) == [unittest.expectedFailure]
+    assert unittest.expectedFailure in decorators(op_db(), "add", *of, torch.int64)
+    for other in (
+        ("TestCommon", "test_out", "cpu", torch.float64),
+        ("TestCommon", "test_out", "cuda", torch.float32),
+        ("TestCommon", "test_dtypes", "cpu", torch.float32),
+    ):
+        assert unittest.expectedFailure not in decorators(op_db(), "add", *other)
+
+
+def test_modules_and_optimizers(tmp_path):
+    path = written(
+        tmp_path,
+        row("forward/nn.Linear@float32", "xfail", "value"),
+        row("param-groups/Adam@float32", "xfail", "value"),
+    )
+    linear = added(path, module_db(), "nn.Linear", "TestModule", "test_forward", "cpu", torch.float32)
+    assert linear == [unittest.expectedFailure]
+    of = ("TestOptimRenewed", "test_param_groups_lr", "cpu", torch.float32)
+    assert unittest.expectedFailure in decorators(optim_db(), "Adam", *of)
+
+
+def test_what_ends_the_process_is_skipped_with_its_reason(tmp_path):
+    path = written(tmp_path, row("out/add@float32", "crash", "crash", message="signal 11"))
+    (skip,) = added(path, op_db(), "add", "TestCommon", "test_out", "cpu", torch.float32)
+    with pytest.raises(unittest.SkipTest, match="crash: signal 11"):
+        skip(lambda: None)()
+
+
+def test_a_result_that_does_not_vary_with_the_dtype(tmp_path):
+    path = written(tmp_path, row("error-type/add@any", "fail", "error-type"))
+    found = added(path, op_db(), "add", "TestCommon", "test_errors", "cpu", None)
+    assert found == [unittest.expectedFailure]
+
+
+def test_a_second_import_adds_nothing(tmp_path):
+    path = written(tmp_path, row("out/add@float32", "xfail", "value"))
+    module = runpy.run_path(str(path))
+    before = [info.decorators for info in op_db()]
+    module["apply"]()
+    assert [info.decorators for info in op_db()] == before
+
+
+def test_a_device_of_one_s_own_is_asked_for_by_two_names(tmp_path, monkeypatch):
+    path = written(tmp_path, row("out/add@float32", "xfail", "value"), device="mydev")
+    monkeypatch.setattr(torch._C, "_get_privateuse1_backend_name", lambda: "mydev")
+    runpy.run_path(str(path))
+    for device in ("mydev", "privateuse1"):
+        found = decorators(op_db(), "add", "TestCommon", "test_out", device, torch.float32)
+        assert found.count(unittest.expectedFailure) == 1
+
+
+def test_a_test_class_that_upstream_makes_for_a_device(tmp_path):
+    """A failure is expected, a crash is not run, and a test that passes again is red."""
+    from torch.testing._internal.common_device_type import instantiate_device_type_tests, ops
+    from torch.testing._internal.common_utils import TestCase
+
+    runpy.run_path(
+        str(
+            written(
+                tmp_path,
+                row("out/add@float32", "xfail", "value"),
+                row("out/sub@float32", "xfail", "value"),
+                row("out/mul@float32", "crash", "crash"),
+            )
+        )
+    )
+    chosen = [info for info in op_db() if info.full_name in ("add", "mul", "sub")]
+    ran = []
+
+    class TestCommon(TestCase):
+        @ops(chosen, allowed_dtypes=(torch.float32,))
+        def test_out(self, device, dtype, op):
+            ran.append(op.name)
+            assert op.name != "add", "deviates"
+
+    scope = {"TestCommon": TestCommon}
+    instantiate_device_type_tests(TestCommon, scope, only_for="cpu")
+    result = unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromTestCase(scope["TestCommonCPU"]).run(result)
+    assert [test.id().rpartition(".")[2] for test, _ in result.expectedFailures] == [
+        "test_out_add_cpu_float32"
+    ]
+    assert [test.id().rpartition(".")[2] for test in result.unexpectedSuccesses] == [
+        "test_out_sub_cpu_float32"
+    ]
+    assert [reason for _, reason in result.skipped] == ["crash: off by 1"] and sorted(ran) == ["add", "sub"]
+
+
+def test_torch_s_own_place_for_overrides_takes_the_table(tmp_path):
+    from torch.testing._internal.common_device_type import CPUTestBase
+
+    if not hasattr(CPUTestBase, "op_overrides"):
+        pytest.skip("torch has no op_overrides before 2.13")
+    from torch.testing._internal.common_device_type import ops
+
+    class Base(CPUTestBase):
+        op_overrides = runpy.run_path(str(written(tmp_path, row("out/bmm@float32", "xfail", "value"))))[
+            "OP_OVERRIDES"
+        ]
+
+    chosen = ops([info for info in op_db() if info.full_name == "bmm"])
+    Base._apply_op_overrides(chosen)
+    found = chosen.op_list[0].get_decorators("TestCommon", "test_out", "cpu", torch.float32, {})
+    assert unittest.expectedFailure in found
+
+
+def test_nothing_that_a_backend_says_becomes_code(tmp_path):
+    rows = [
+        row("out/add@float32", "crash", "crash", message=HOSTILE),
+        row(f"out/{HOSTILE}@float32", "fail", "value", message=HOSTILE),
+        row(f"{HOSTILE}/add@float32", "fail", "value", message=HOSTILE),
+    ]
+    text = written(tmp_path, *rows).read_text()
+    tree = ast.parse(text)
+    calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    assert not any("os" in name.split(".") for name in calls)
+    assert "# Not exported: 2 results." in text
+    runpy.run_path(str(tmp_path / "overrides.py"))
+
+
+def test_what_is_not_exported_is_listed(tmp_path):
+    text = written(tmp_path, row("out_device/add@float32", "fail", "state")).read_text()
+    assert "# Not exported: 1 results.\n# out_device/add@float32: no test method of upstream" in text
+    assert "Every deviation of the run is exported" in written(tmp_path).read_text()

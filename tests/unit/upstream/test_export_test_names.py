@@ -1,0 +1,62 @@
+"""Lists of tests by name: written as upstream's runners print them, and read back."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.upstream import export_test_names, exported_deviations, import_test_names
+from conformance.upstream.matching_tests import Databases
+from tests.support.deviating import leg, row
+
+ROWS = [
+    row("out/nn.functional.relu@float32", "xfail", "value"),
+    row("out/add@int64", "crash", "crash"),
+    row("error-type/add@any", "fail", "error-type"),
+    row("forward/nn.BatchNorm1d@float32", "xfail", "value"),
+    row("out_device/add@float32", "fail", "state"),
+]
+
+
+def text(device):
+    known = Databases.load()
+    return export_test_names.text(exported_deviations.export(leg(*ROWS, device=device), known), known, "out")
+
+
+def named(of):
+    return [line.partition("  # ")[0] for line in of.splitlines() if line and not line.startswith("#")]
+
+
+def test_names_of_a_built_in_device():
+    found = named(text("hpu"))
+    assert "TestCommonHPU.test_out_nn_functional_relu_hpu_float32" in found
+    assert "TestCommonHPU.test_errors_add_hpu" in found
+    assert "TestModuleHPU.test_forward_nn_BatchNorm1d_train_mode_hpu_float32" in found
+    assert "TestModuleHPU.test_forward_nn_BatchNorm1d_eval_mode_hpu_float32" in found
+    assert "# out_device/add@float32: no test method of upstream" in text("hpu")
+
+
+def test_names_of_a_device_of_one_s_own():
+    assert "TestCommonPRIVATEUSE1.test_out_add_mydev_int64" in named(text("mydev"))
+
+
+def test_the_decision_stands_beside_the_name():
+    lines = text("hpu").splitlines()
+    assert "TestCommonHPU.test_out_add_hpu_int64  # skip: crash: off by 1" in lines
+    assert "TestCommonHPU.test_errors_add_hpu  # expectedFailure: error-type: off by 1" in lines
+
+
+@pytest.mark.parametrize("device", ["hpu", "mydev"])
+def test_all_of_it_is_read_back(device):
+    listing = import_test_names.read(text(device), "list.txt", device, Databases.load())
+    assert listing.problems == ()
+    assert {(each.test.name, each.subject, each.dtypes) for each in listing.entries} >= {
+        ("test_out", "nn.functional.relu", ("float32",)),
+        ("test_out", "add", ("int64",)),
+        ("test_errors", "add", ()),
+        ("test_forward", "nn.BatchNorm1d", ("float32",)),
+    }
+    assert {each.reason for each in listing.entries} == {
+        "value: off by 1",
+        "crash: off by 1",
+        "error-type: off by 1",
+    }

@@ -1,0 +1,91 @@
+"""Proposed expectations: unread, of results that exist, and new."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.model.verdicts import Kind
+from conformance.upstream import import_expectations
+from conformance.upstream.matching_tests import Counterpart
+from conformance.upstream.upstream_list import ListedTest, Listing
+from tests.support.legs import expected
+
+OUT = Counterpart("TestCommon", "test_out", "operator")
+ERRORS = Counterpart("TestCommon", "test_errors", "operator")
+IDS = frozenset(
+    {"out/add@float32", "out/add@int8", "error-type/add@any", "error-message/add@any", "out/mul@float32"}
+)
+
+
+def propose(*entries, kinds=None, existing=()):
+    listing = Listing(entries, (), kinds or {})
+    found = import_expectations.propose(listing, "list.txt", IDS, existing, "2999-01-01")
+    assert all((each.reason, each.link, each.until) == ("unread", "", "2999-01-01") for each in found.entries)
+    return [(each.id, each.kind.value) for each in found.entries], found
+
+
+def test_a_test_becomes_the_results_of_its_properties():
+    assert propose(ListedTest(1, OUT, "add", ("int8",)))[0] == [("out/add@int8", "value")]
+    names, _ = propose(ListedTest(1, ERRORS, "add"))
+    assert names == [("error-type/add@any", "error-type"), ("error-message/add@any", "message")]
+
+
+def test_without_a_dtype_a_wildcard_stands_for_several():
+    assert propose(ListedTest(1, OUT, "add"))[0] == [("out/add@*", "value")]
+    assert propose(ListedTest(1, OUT, "mul"))[0] == [("out/mul@float32", "value")]
+
+
+def test_the_detail_says_where_it_is_from():
+    (entry,) = propose(ListedTest(1, OUT, "add", ("int8",)))[1].entries
+    assert entry.detail == (
+        "imported from list.txt (TestCommon.test_out): to be confirmed by a run; the kind is a guess"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "kinds", "proposed"),
+    [
+        ("crash: signal 11", {}, ["crash"]),
+        ("metadata, value: x", {}, ["metadata", "value"]),
+        ("because", {}, ["value"]),
+        ("vacuous: x", {}, ["value"]),
+        ("", {"out/add@int8": ("aliasing",)}, ["aliasing"]),
+        ("crash: x", {"out/add@int8": ("no such kind",)}, ["crash"]),
+    ],
+)
+def test_the_kind_is_the_list_s_if_it_says_one(reason, kinds, proposed):
+    names, found = propose(ListedTest(1, OUT, "add", ("int8",), reason), kinds=kinds)
+    assert [kind for _, kind in names] == proposed
+    guessed = [entry.detail.endswith("a guess") for entry in found.entries]
+    assert guessed == [proposed == ["value"]] * len(proposed)
+
+
+@pytest.mark.parametrize(
+    ("listed", "said"),
+    [
+        (
+            ListedTest(7, OUT, "add", ("float64",)),
+            "list.txt:7: TestCommon.test_out of add in float64 matches no",
+        ),
+        (ListedTest(7, OUT, "no_such", ("int8",)), "of no_such in int8 matches no result"),
+        (ListedTest(7, OUT, "no_such"), "of no_such matches no result"),
+    ],
+)
+def test_what_matches_nothing_is_named(listed, said):
+    names, found = propose(listed)
+    assert names == [] and len(found.problems) == 1 and said in found.problems[0]
+
+
+def test_what_is_expected_already_is_not_proposed_again():
+    existing = [expected("out/*@int8", "value")]
+    names, found = propose(ListedTest(1, OUT, "add", ("int8", "float32")), existing=existing)
+    assert names == [("out/add@float32", "value")] and found.known == 1
+    other = propose(ListedTest(1, OUT, "add", ("int8",), "crash: x"), existing=existing)
+    assert other[0] == [("out/add@int8", Kind.CRASH.value)]
+
+
+def test_one_entry_for_a_result_that_is_listed_twice():
+    assert (
+        len(propose(ListedTest(1, OUT, "add", ("int8",)), ListedTest(2, OUT, "add", ("int8", "int8")))[0])
+        == 1
+    )

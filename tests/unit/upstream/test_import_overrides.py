@@ -1,0 +1,120 @@
+"""Decorators in a Python file are read, and the file is never run."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.errors import UsageError
+from conformance.upstream import export_overrides, exported_deviations, import_overrides
+from conformance.upstream.matching_tests import Databases
+from conformance.upstream.upstream_list import content
+from tests.support.deviating import leg, row
+
+GOOD = 'DecorateInfo(unittest.expectedFailure, "TestCommon", "test_out", dtypes=(torch.int8,))'
+
+
+def read(text, device="cpu"):
+    return import_overrides.read(text, "list.py", device)
+
+
+def test_all_that_this_suite_writes_is_read_back():
+    rows = [
+        row("out/add@float32", "xfail", "value", "metadata"),
+        row("out/add@int64", "fail", "value"),
+        row("out/mul@float32", "crash", "crash"),
+        row("error-type/add@any", "fail", "error-type"),
+        row("forward/nn.Linear@float32", "xfail", "value"),
+    ]
+    found = exported_deviations.export(leg(*rows), Databases.load())
+    listing = read(export_overrides.decorators(found, "out"))
+    assert listing.problems == ()
+    entries = {(each.test.name, each.subject, tuple(sorted(each.dtypes))) for each in listing.entries}
+    assert entries >= {
+        ("test_out", "add", ("float32", "int64")),
+        ("test_out", "mul", ("float32",)),
+        ("test_errors", "add", ()),
+        ("test_forward", "nn.Linear", ("float32",)),
+    }
+    assert listing.kinds["out/add@float32"] == ("value", "metadata")
+    assert {each.reason for each in listing.entries if each.subject == "mul"} == {"crash: off by 1"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        GOOD,
+        GOOD.replace("DecorateInfo", "core.DecorateInfo"),
+        GOOD.replace("unittest.expectedFailure", "[unittest.expectedFailure]"),
+        GOOD.replace("unittest.expectedFailure", 'unittest.skip("why")'),
+        GOOD.replace('"TestCommon", "test_out"', 'test_name="test_out", cls_name=CLASS'),
+        GOOD.replace("(torch.int8,)", "[torch.int8]"),
+        GOOD.replace("dtypes=", "device_type=DEVICE, dtypes="),
+        GOOD.replace("dtypes=", 'device_type="privateuse1", dtypes='),
+    ],
+)
+def test_forms_of_a_decorator(call):
+    (found,) = read(f'CLASS = "TestCommon"\nDEVICE = "cpu"\nx = {{"add": [{call}]}}').entries
+    assert (found.test.name, found.subject, found.dtypes, found.line) == ("test_out", "add", ("int8",), 3)
+
+
+def test_no_dtypes_are_all_of_them():
+    (found,) = read(f'x = {{"add": [{GOOD.replace(", dtypes=(torch.int8,)", "")}]}}').entries
+    assert found.dtypes == ()
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (GOOD.replace('"TestCommon", ', ""), "names no class or no test"),
+        (GOOD.replace('"test_out"', "name()"), "names no class or no test"),
+        (GOOD.replace("dtypes=", 'device_type="cuda", dtypes='), "it is for device 'cuda', not 'cpu'"),
+        (GOOD.replace("dtypes=", "active_if=IS_WINDOWS, dtypes="), "has a condition"),
+        (GOOD.replace("TestCommon", "TestOther"), "no property of the suite covers TestOther.test_out"),
+        (GOOD.replace("(torch.int8,)", "floating_types()"), "not a tuple of dtypes"),
+        (GOOD.replace("(torch.int8,)", "(torch.int8 or x(),)"), "not a tuple of dtypes"),
+        (GOOD.replace("unittest.expectedFailure", "toleranceOverride({})"), "neither an expected failure"),
+        (GOOD.replace("unittest.expectedFailure", "(a, b)"), "neither an expected failure"),
+    ],
+)
+def test_what_is_not_understood(call, why):
+    listing = read(f'x = {{"add": [{GOOD}, {call}]}}')
+    assert len(listing.entries) == 1
+    (problem,) = listing.problems
+    assert problem.startswith("list.py:1: add: ") and why in problem
+
+
+@pytest.mark.parametrize("subject", ["*", "a/b@c", "a b", "", "x\\ny"])
+def test_names_that_are_no_entry_s(subject):
+    (problem,) = read(f'x = {{"{subject}": [{GOOD}]}}').problems
+    assert "not the name of an entry" in problem and "\n" not in problem
+
+
+def test_the_file_is_not_run(tmp_path):
+    mark = tmp_path / "mark"
+    text = f'open({str(mark)!r}, "w")\nRESULTS = open({str(mark)!r}, "w")\nx = {{"add": [{GOOD}]}}'
+    assert len(read(text).entries) == 1
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["def", "\x00", "(" * 10_000, "x = " + "-" * 100_000 + "1", "x = 1", "", 'x = {"add": [1, f()]}']
+)
+def test_files_of_something_else(text):
+    with pytest.raises(UsageError, match=r"list list\.py"):
+        read(text)
+
+
+@pytest.mark.parametrize("value", ["1", "{1: 2}", '{"a": 1}', '{"a": ("b", 1, "c")}', "{**x}", "f()"])
+def test_results_of_another_form_are_left_alone(value):
+    assert read(f'RESULTS = {value}\nx = {{"add": [{GOOD}]}}').kinds == {}
+
+
+def test_a_list_that_cannot_be_read(tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match="cannot be read"):
+        content(tmp_path / "absent")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="not text in UTF-8"):
+        content(tmp_path / "bytes")
+    monkeypatch.setattr("conformance.upstream.upstream_list.MAX_BYTES", 1)
+    with pytest.raises(UsageError, match="at most 1 are read"):
+        content(tmp_path / "bytes")

@@ -1,0 +1,66 @@
+"""The coverage map read backwards: a property's tests are those that run over its subject."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.upstream.matching_tests import Counterpart, Databases, methods, stating
+
+KNOWN = Databases(
+    {"add": "BinaryUfuncInfo", "sin": "UnaryUfuncInfo", "masked.sum": "ReductionOpInfo", "bmm": "OpInfo"},
+    {"nn.Linear": False, "nn.Dropout": True},
+    frozenset({"Adam"}),
+)
+
+
+def names(found):
+    return [f"{test.owner}.{test.name}" for test in found]
+
+
+@pytest.mark.parametrize(
+    ("name", "subject", "test"),
+    [
+        ("out", "add", "TestCommon.test_out"),
+        ("value", "bmm", "TestCommon.test_compare_cpu"),
+        ("gradient", "sin", "TestBwdGradients.test_fn_grad"),
+        ("forward", "nn.Linear", "TestModule.test_forward"),
+        ("implementations", "Adam", "TestOptimRenewed.test_foreach_matches_forloop"),
+    ],
+)
+def test_a_property_has_the_tests_of_its_kind(name, subject, test):
+    assert test in names(stating(name, subject, KNOWN))
+
+
+def test_tests_of_one_class_of_entries_are_for_those_alone():
+    assert names(stating("value", "bmm", KNOWN)) == ["TestCommon.test_compare_cpu"]
+    assert "TestUnaryUfuncs.test_batch_vs_slicing" in names(stating("value", "sin", KNOWN))
+    assert "TestUnaryUfuncs.test_batch_vs_slicing" not in names(stating("value", "add", KNOWN))
+    assert "TestMasked.test_reference_masked" in names(stating("value", "masked.sum", KNOWN))
+
+
+def test_a_name_of_two_kinds_has_the_tests_of_one():
+    """``error-inputs`` is a property of modules and of optimizers."""
+    assert names(stating("error-inputs", "nn.Linear", KNOWN)) == ["TestModule.test_errors"]
+    assert names(stating("error-inputs", "Adam", KNOWN)) == ["TestOptimRenewed.test_errors"]
+
+
+def test_what_a_property_shares_counts_only_if_it_has_nothing_alone():
+    shared = {test: covering for test, covering in methods().items() if len(covering) > 1}
+    assert shared[Counterpart("TestCommon", "test_errors", "operator")] == ("error-type", "error-message")
+    assert "TestCommon.test_errors" in names(stating("error-type", "add", KNOWN))
+    assert names(stating("variants", "add", KNOWN)) == ["TestCommon.test_variant_consistency_eager"]
+
+
+@pytest.mark.parametrize(
+    ("name", "subject"),
+    [("out_device", "add"), ("write-through-select", "views"), ("value", "no_such"), ("", "")],
+)
+def test_without_counterpart(name, subject):
+    assert stating(name, subject, KNOWN) == []
+
+
+def test_the_installed_torch():
+    known = Databases.load()
+    assert known.kind("add") == "operator" and known.operators["sin"] == "UnaryUfuncInfo"
+    assert known.modules["nn.BatchNorm1d"] and not known.modules["nn.Linear"]
+    assert known.kind("Adam") == "optimizer" and known.kind("all_gather") is None

@@ -1,0 +1,219 @@
+"""``python -m tools.mutation.worker``: a process that brings the device up behind the interposer.
+
+It reads jobs as lines of JSON and answers each with lines of JSON; before a result runs it says which, so
+that whoever started it can tell what ended it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+import torch
+
+from conformance.device.bring_up import bring_up
+from conformance.model import digests
+from conformance.model.verdicts import Result, Verdict
+from conformance.model.vocabulary import LEVELS
+from conformance.plan.plan import Case, build
+from conformance.process_control import exit_with_parent, memory_limit
+from conformance.target import file as target_file
+from conformance.worker.executor import DeviceUnusable, Executor, leave
+from tools.mutation import injectors
+from tools.mutation.injectors.injector import Planter
+from tools.mutation.mutant import Fault
+
+
+class Worker:
+    """The device behind the planters of faults, and the executor that runs results on it."""
+
+    def __init__(self, target: str, mode: str, build_folder: Path, answers: TextIO) -> None:
+        file = target_file.load(target)
+        self.target = file.target(mode)
+        self.answers = answers
+        bring_up(self.target)
+        self.planters = injectors.of(self.target, build_folder)
+        self.faults = [fault for planter in self.planters for fault in planter.faults]
+        self._executor = Executor(self.target, driven=True)
+        self._cases: dict[str, Case] | None = None
+
+    def say(self, **words: Any) -> None:
+        """Send an answer."""
+        self.answers.write(json.dumps(words, separators=(",", ":")) + "\n")
+        self.answers.flush()
+
+    def describe(self) -> None:
+        """Say which faults there are, which results each level has, and of which suite, torch and device."""
+        module = self.target.module
+        device = (
+            digests.package(Path(importlib.import_module(module).__file__ or "").parent) if module else ""
+        )
+        words = (digests.suite(), torch.__version__, device, self.target.name, self.target.mode)
+        self.say(
+            digest=hashlib.sha256(" ".join(words).encode()).hexdigest(),
+            faults=[str(fault) for fault in self.faults],
+            levels={level: list(build(self.target, level).result_ids()) for level in LEVELS},
+            cases=[
+                [case.kind, case.property, case.subject, list(case.dtypes)]
+                for case in build(self.target, LEVELS[-1]).cases
+            ],
+        )
+
+    # Learning
+
+    def learn(self, cases: list[list[Any]]) -> None:
+        """Run cases with no fault, and say for each result which faults' conditions its calls met.
+
+        A condition is a pair of the fault's number and the number of the dtype. What else is learned of calls
+        are triples of a place, a question of :data:`tools.mutation.operators.QUESTIONS` and a dtype.
+        """
+        learned = []
+        for kind, name, subject, dtypes in cases:
+            for dtype in dtypes:
+                case = Case(kind, name, subject, (dtype,))
+                self.say(at=next(case.result_ids()))
+                result, met, calls = self._lesson(case, self.planters)
+                if kind == "device" or result.verdict is not Verdict.PASS:
+                    # It may be about work in progress, which does not outlast what computes to observe.
+                    quiet = [planter for planter in self.planters if not planter.computes]
+                    again, more, others = self._lesson(case, quiet)
+                    if again.verdict is Verdict.PASS:
+                        result, met, calls = again, met + more, calls + others
+                learned.append([str(result.id), result.verdict.value, round(result.seconds, 4), met, calls])
+        self.say(learned=learned)
+
+    def _lesson(self, case: Case, watching: list[Planter]) -> tuple[Result, list[int], list[int]]:
+        for planter in watching:
+            planter.take_observed()
+            planter.observe(True)
+        try:
+            result = self._one(case)
+        finally:
+            for planter in watching:
+                planter.observe(False)
+        return result, *self._observed()
+
+    def _observed(self) -> tuple[list[int], list[int]]:
+        """Return what all planters have seen, flat, with numbers among the faults and places of all."""
+        met: list[int] = []
+        calls: list[int] = []
+        faults = places = 0
+        for planter in self.planters:
+            observed = planter.take_observed()
+            for fault, dtype in observed.met:
+                met += (faults + fault, dtype)
+            for place, question, dtype in observed.calls:
+                calls += (places + place, question, dtype)
+            faults += len(planter.faults)
+            places += len(planter.places)
+        return met, calls
+
+    # Mutants
+
+    def attempt(self, name: str, results: list[str], limit: float) -> None:
+        """Run results with a fault until one fails that passes without it; say which, and all counts."""
+        fault = Fault.parse(name)
+        started = time.monotonic()
+        met = effects = ran = 0
+        killer: Result | None = None
+        unreliable: list[str] = []
+        for result_id in results:
+            if time.monotonic() - started > limit:
+                break
+            case = self._case(result_id)
+            self.say(at=result_id)
+            with self._planted(fault) as counts:
+                result = self._one(case)
+            met, effects, ran = met + counts[0], effects + counts[1], ran + 1
+            if not _is_seen(result):
+                continue
+            if self._executor.device_is_wrong():
+                killer = result
+                break
+            again = self._one(case)
+            if again.verdict is Verdict.PASS:
+                killer = result
+                break
+            unreliable.append(result_id)
+        self.say(
+            killer=None if killer is None else str(killer.id),
+            how=None if killer is None else killer.verdict.value,
+            kind=None if killer is None or not killer.failures else killer.failures[0].kind.value,
+            met=met,
+            effects=effects,
+            ran=ran,
+            due=len(results),
+            unreliable=unreliable,
+            seconds=round(time.monotonic() - started, 3),
+        )
+        if self._executor.device_is_wrong() or memory_limit.excessive():
+            leave()
+
+    @contextlib.contextmanager
+    def _planted(self, fault: Fault) -> Iterator[list[int]]:
+        counts = [0, 0]
+        planter = next(one for one in self.planters if fault.anywhere() in one.possible)
+        planter.arm(fault)
+        self._executor.first_only = True
+        try:
+            yield counts
+        finally:
+            self._executor.first_only = False
+            count = planter.disarm()
+            counts[:] = count.met, count.effects
+
+    def _case(self, result_id: str) -> Case:
+        if self._cases is None:
+            self._cases = {case.id: case for case in build(self.target, LEVELS[-1]).cases}
+        name, _, dtype = result_id.rpartition("@")
+        case = self._cases[name]
+        return Case(case.kind, case.property, case.subject, (dtype,))
+
+    def _one(self, case: Case) -> Result:
+        """The result of a case of one dtype, failed if the device could not go on."""
+        try:
+            return self._executor.run(case)[0]
+        except DeviceUnusable:
+            assert self._executor.last is not None
+            return self._executor.last
+
+
+def _is_seen(result: Result) -> bool:
+    return result.verdict.unexpected
+
+
+def main() -> None:
+    """Serve jobs until the input ends."""
+    parser = argparse.ArgumentParser(prog="python -m tools.mutation.worker")
+    parser.add_argument("--target", required=True)
+    parser.add_argument("--mode", required=True)
+    parser.add_argument("--build", type=Path, required=True)
+    options = parser.parse_args()
+    exit_with_parent.follow()
+    # What the suite or the device prints must not get between the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    worker = Worker(options.target, options.mode, options.build, answers)
+    worker.say(ready=True)
+    for line in sys.stdin:
+        job = json.loads(line)
+        if job["do"] == "describe":
+            worker.describe()
+        elif job["do"] == "learn":
+            worker.learn(job["cases"])
+        else:
+            worker.attempt(job["fault"], job["results"], job["limit"])
+    leave(0)
+
+
+if __name__ == "__main__":
+    main()
