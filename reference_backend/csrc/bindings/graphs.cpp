@@ -9,7 +9,7 @@
 
 #include "bindings/bindings.h"
 #include "engine/call.h"
-#include "engine/learned.h"
+#include "engine/output_metadata_cache.h"
 #include "graph/cache.h"
 #include "graph/capture.h"
 #include "graph/lazy.h"

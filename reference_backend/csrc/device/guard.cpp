@@ -4,7 +4,7 @@
 #include "memory/allocator.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
-#include "runtime/order_clock.h"
+#include "runtime/vector_clock.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 #include "runtime/thread_state.h"

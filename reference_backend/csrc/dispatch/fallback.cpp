@@ -12,7 +12,7 @@
 #include "runtime/capture_scope.h"
 #include "runtime/device.h"
 #include "runtime/log.h"
-#include "runtime/notices.h"
+#include "runtime/telemetry.h"
 
 namespace hpu_reference::dispatch {
 

@@ -11,7 +11,7 @@
 #include "dispatch/boxed_kernel.h"
 #include "dispatch/fallback.h"
 #include "dispatch/unboxed_kernels.h"
-#include "kernels/profile.h"
+#include "kernels/hardware_limits.h"
 
 namespace hpu_reference::dispatch {
 

@@ -13,7 +13,7 @@
 #include <torch/library.h>
 
 #include "kernels/host_call.h"
-#include "kernels/profile.h"
+#include "kernels/hardware_limits.h"
 #include "memory/allocator.h"
 #include "memory/host_storage.h"
 #include "runtime/device.h"

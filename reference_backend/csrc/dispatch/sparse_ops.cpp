@@ -23,7 +23,7 @@
 #include <ATen/ops/zeros_like_native.h>
 #include <torch/library.h>
 
-#include "kernels/extended_layouts.h"
+#include "kernels/non_strided_layouts.h"
 #include "runtime/device.h"
 
 namespace hpu_reference::dispatch {

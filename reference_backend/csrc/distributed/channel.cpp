@@ -4,11 +4,11 @@
 #include <c10/util/Exception.h>
 
 #include "memory/allocator.h"
-#include "memory/footprint.h"
+#include "memory/access_set.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
-#include "runtime/interpreter.h"
-#include "runtime/order_clock.h"
+#include "runtime/gil.h"
+#include "runtime/vector_clock.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 

@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "memory/footprint.h"
-#include "runtime/order_clock.h"
+#include "memory/access_set.h"
+#include "runtime/vector_clock.h"
 
 namespace hpu_reference::distributed {
 

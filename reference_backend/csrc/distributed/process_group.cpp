@@ -3,7 +3,7 @@
 #include <atomic>
 
 #include "distributed/flight_recorder.h"
-#include "distributed/transport.h"
+#include "distributed/gloo_workarounds.h"
 #include "distributed/work.h"
 #include "runtime/capture_scope.h"
 #include "runtime/queue.h"

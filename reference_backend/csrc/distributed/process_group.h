@@ -17,7 +17,7 @@
 
 #include "distributed/channel.h"
 #include "distributed/checks.h"
-#include "distributed/roll_call.h"
+#include "distributed/missing_rank_report.h"
 #include "distributed/shared_reduce.h"
 
 namespace hpu_reference::distributed {

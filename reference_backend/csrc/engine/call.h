@@ -9,9 +9,9 @@
 #include <functional>
 #include <vector>
 
-#include "engine/learned.h"
+#include "engine/output_metadata_cache.h"
 #include "kernels/operator_plan.h"
-#include "memory/detour.h"
+#include "memory/allocation_redirect.h"
 
 namespace hpu_reference::engine {
 

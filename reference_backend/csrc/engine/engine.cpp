@@ -4,12 +4,12 @@
 
 #include <mutex>
 
-#include "engine/learned.h"
+#include "engine/output_metadata_cache.h"
 #include "kernels/host_call.h"
 #include "kernels/operator_plan.h"
 #include "memory/allocator.h"
-#include "memory/detour.h"
-#include "memory/order_check.h"
+#include "memory/allocation_redirect.h"
+#include "memory/race_check.h"
 #include "runtime/generator.h"
 #include "runtime/host_access.h"
 #include "runtime/queue.h"

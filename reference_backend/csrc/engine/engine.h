@@ -9,7 +9,7 @@
 #include "engine/call.h"
 #include "kernels/host_kernel.h"
 #include "kernels/operator_plan.h"
-#include "memory/footprint.h"
+#include "memory/access_set.h"
 #include "runtime/capture_scope.h"
 
 namespace hpu_reference::engine {

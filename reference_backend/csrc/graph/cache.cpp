@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "runtime/log.h"
-#include "runtime/notices.h"
+#include "runtime/telemetry.h"
 
 namespace hpu_reference::graph {
 

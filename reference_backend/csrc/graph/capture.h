@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "graph/exchange.h"
-#include "graph/fused_program.h"
+#include "graph/io_binding.h"
+#include "graph/aoti_program.h"
 #include "graph/recipe.h"
-#include "graph/recording.h"
+#include "graph/capture_recorder.h"
 
 namespace hpu_reference::graph {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/call.h"
-#include "memory/footprint.h"
+#include "memory/access_set.h"
 #include "runtime/capture_scope.h"
 
 namespace hpu_reference::graph {

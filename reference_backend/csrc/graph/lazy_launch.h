@@ -8,9 +8,9 @@
 
 #include "graph/cache.h"
 #include "graph/graph.h"
-#include "graph/known_graph.h"
+#include "graph/graph_predictor.h"
 #include "graph/recipe.h"
-#include "memory/footprint.h"
+#include "memory/access_set.h"
 
 namespace hpu_reference::graph {
 

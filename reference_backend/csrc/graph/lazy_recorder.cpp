@@ -6,7 +6,7 @@
 #include "graph/cache.h"
 #include "kernels/operator_plan.h"
 #include "memory/allocator.h"
-#include "memory/footprint.h"
+#include "memory/access_set.h"
 #include "runtime/generator.h"
 #include "runtime/host_access.h"
 #include "runtime/queue.h"

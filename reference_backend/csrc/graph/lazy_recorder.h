@@ -10,13 +10,13 @@
 
 #include "engine/call.h"
 #include "engine/engine.h"
-#include "engine/learned.h"
+#include "engine/output_metadata_cache.h"
 #include "graph/graph.h"
-#include "graph/known_graph.h"
+#include "graph/graph_predictor.h"
 #include "graph/lazy.h"
 #include "graph/lazy_launch.h"
 #include "kernels/host_kernel.h"
-#include "runtime/interpreter.h"
+#include "runtime/gil.h"
 
 namespace hpu_reference::graph {
 

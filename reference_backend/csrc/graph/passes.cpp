@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "engine/call.h"
-#include "engine/learned.h"
+#include "engine/output_metadata_cache.h"
 
 namespace hpu_reference::graph {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "kernels/traffic.h"
+#include "kernels/trace_labels.h"
 #include "runtime/trace.h"
 
 namespace hpu_reference::graph {

@@ -6,7 +6,7 @@
 
 #include "engine/call.h"
 #include "engine/engine.h"
-#include "graph/fused_program.h"
+#include "graph/aoti_program.h"
 #include "graph/passes.h"
 #include "kernels/operator_plan.h"
 #include "memory/allocator.h"

@@ -10,8 +10,8 @@
 
 #include "graph/static_program.h"
 #include "memory/allocator.h"
-#include "memory/detour.h"
-#include "memory/footprint.h"
+#include "memory/allocation_redirect.h"
+#include "memory/access_set.h"
 #include "runtime/capture_scope.h"
 #include "runtime/queue.h"
 #include "runtime/trace.h"

@@ -5,12 +5,12 @@
 #include <ATen/EmptyTensor.h>
 #include <c10/core/GradMode.h>
 
-#include "kernels/extended_layouts.h"
+#include "kernels/non_strided_layouts.h"
 #include "kernels/host_tensors.h"
-#include "kernels/profile.h"
+#include "kernels/hardware_limits.h"
 #include "kernels/tensor_access.h"
 #include "memory/allocator.h"
-#include "memory/footprint.h"
+#include "memory/access_set.h"
 #include "memory/host_storage.h"
 #include "runtime/device.h"
 #include "runtime/host_access.h"

@@ -14,7 +14,7 @@
 #include <memory>
 #include <unordered_map>
 
-#include "memory/detour.h"
+#include "memory/allocation_redirect.h"
 
 namespace hpu_reference::kernels {
 

@@ -4,8 +4,8 @@
 #include <ATen/core/ivalue.h>
 
 #include "kernels/host_call.h"
-#include "kernels/traffic.h"
-#include "kernels/widened.h"
+#include "kernels/trace_labels.h"
+#include "kernels/upcast_kernel.h"
 #include "runtime/device.h"
 #include "runtime/generator.h"
 #include "runtime/host_access.h"

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "kernels/prepared_table.h"
-#include "kernels/profile.h"
+#include "kernels/hardware_limits.h"
 
 namespace hpu_reference::kernels {
 

@@ -9,17 +9,17 @@
 #include <sstream>
 #include <string>
 
-#include "memory/detour.h"
-#include "memory/footprint.h"
+#include "memory/allocation_redirect.h"
+#include "memory/access_set.h"
 #include "memory/history.h"
-#include "memory/order_check.h"
-#include "memory/published.h"
+#include "memory/race_check.h"
+#include "memory/shared_statistics.h"
 #include "runtime/device.h"
 #include "runtime/fork.h"
 #include "runtime/host_access.h"
 #include "runtime/log.h"
-#include "runtime/notices.h"
-#include "runtime/order_clock.h"
+#include "runtime/telemetry.h"
+#include "runtime/vector_clock.h"
 #include "runtime/queue.h"
 
 namespace hpu_reference::memory {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "memory/arena.h"
-#include "memory/published.h"
+#include "memory/shared_statistics.h"
 #include "runtime/lock_order.h"
 #include "runtime/queue.h"
 

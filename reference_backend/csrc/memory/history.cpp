@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "memory/allocator.h"
-#include "memory/detour.h"
+#include "memory/allocation_redirect.h"
 #include "runtime/log.h"
 #include "runtime/queue.h"
 

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "memory/allocator.h"
-#include "memory/detour.h"
-#include "memory/footprint.h"
+#include "memory/allocation_redirect.h"
+#include "memory/access_set.h"
 #include "memory/history.h"
 #include "runtime/device.h"
 #include "runtime/queue.h"

@@ -6,7 +6,7 @@
 
 #include "runtime/capture_scope.h"
 #include "runtime/device.h"
-#include "runtime/order_clock.h"
+#include "runtime/vector_clock.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 

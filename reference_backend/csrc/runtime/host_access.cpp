@@ -3,7 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include "runtime/capture_scope.h"
-#include "runtime/order_clock.h"
+#include "runtime/vector_clock.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 

@@ -16,8 +16,8 @@
 #include "runtime/device.h"
 #include "runtime/error_context.h"
 #include "runtime/fork.h"
-#include "runtime/gate.h"
-#include "runtime/interpreter.h"
+#include "runtime/stream_gate.h"
+#include "runtime/gil.h"
 #include "runtime/lock_order.h"
 #include "runtime/stream.h"
 

@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "runtime/device.h"
-#include "runtime/order_clock.h"
+#include "runtime/vector_clock.h"
 #include "runtime/queue.h"
 
 namespace hpu_reference::runtime {

@@ -10,7 +10,7 @@ namespace hpu_reference::tools {
 // Modules (cards) of the node.
 constexpr unsigned kModules = 8;
 
-// The layout of a record; the device's core writes it (csrc/memory/published.h).
+// The layout of a record; the device's core writes it (csrc/memory/shared_statistics.h).
 struct Record {
   char magic[8];
   std::int64_t process;

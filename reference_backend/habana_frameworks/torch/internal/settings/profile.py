@@ -1,7 +1,7 @@
 """The device profile: limits of hardware that the device takes on, off by default.
 
 ``HPU_REFERENCE_PROFILE`` may be ``gaudi2`` or ``gaudi3``. The core reads it when it is loaded, and applies
-the limits (``csrc/kernels/profile.h``): no complex dtypes, float64 rounded to float32, int64 with 32 bits
+the limits (``csrc/kernels/hardware_limits.h``): no complex dtypes, float64 rounded to float32, int64 with 32 bits
 unless ``PT_ENABLE_INT64_SUPPORT``, the range of float8_e4m3fn, gelu by tanh, and a check of values that the
 host hands over.
 """

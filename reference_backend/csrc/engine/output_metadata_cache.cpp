@@ -1,4 +1,4 @@
-#include "engine/learned.h"
+#include "engine/output_metadata_cache.h"
 
 #include <ATen/Context.h>
 #include <c10/core/DefaultDtype.h>

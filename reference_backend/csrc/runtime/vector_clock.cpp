@@ -1,4 +1,4 @@
-#include "runtime/order_clock.h"
+#include "runtime/vector_clock.h"
 
 #include <algorithm>
 #include <atomic>

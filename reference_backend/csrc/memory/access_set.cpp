@@ -1,4 +1,4 @@
-#include "memory/footprint.h"
+#include "memory/access_set.h"
 
 #include <c10/util/Exception.h>
 
@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "memory/allocator.h"
-#include "memory/detour.h"
-#include "memory/order_check.h"
+#include "memory/allocation_redirect.h"
+#include "memory/race_check.h"
 #include "runtime/host_access.h"
-#include "runtime/order_clock.h"
+#include "runtime/vector_clock.h"
 #include "runtime/stream.h"
 
 namespace hpu_reference::memory {

@@ -1,4 +1,4 @@
-#include "runtime/gate.h"
+#include "runtime/stream_gate.h"
 
 #include <c10/util/Exception.h>
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/learned.h"
+#include "engine/output_metadata_cache.h"
 #include "graph/cache.h"
 #include "graph/graph.h"
 

@@ -1,4 +1,4 @@
-#include "graph/known_graph.h"
+#include "graph/graph_predictor.h"
 
 #include <cstring>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "graph/fused.h"
+#include "graph/aoti_library.h"
 
 #include <c10/util/Exception.h>
 #include <torch/csrc/inductor/aoti_runner/model_container_runner_cpu.h>

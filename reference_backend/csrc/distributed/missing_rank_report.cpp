@@ -1,4 +1,4 @@
-#include "distributed/roll_call.h"
+#include "distributed/missing_rank_report.h"
 
 #include <algorithm>
 #include <deque>

@@ -1,4 +1,4 @@
-#include "memory/published.h"
+#include "memory/shared_statistics.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "engine/learned.h"
+#include "engine/output_metadata_cache.h"
 #include "graph/graph.h"
 #include "kernels/host_kernel.h"
-#include "runtime/interpreter.h"
+#include "runtime/gil.h"
 
 namespace hpu_reference::graph {
 

@@ -1,4 +1,4 @@
-#include "memory/detour.h"
+#include "memory/allocation_redirect.h"
 
 #include <c10/core/CPUAllocator.h>
 

@@ -6,9 +6,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "engine/learned.h"
+#include "engine/output_metadata_cache.h"
 #include "graph/recipe.h"
-#include "memory/footprint.h"
+#include "memory/access_set.h"
 
 namespace hpu_reference::graph {
 

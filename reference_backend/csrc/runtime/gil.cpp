@@ -1,4 +1,4 @@
-#include "runtime/interpreter.h"
+#include "runtime/gil.h"
 
 namespace hpu_reference::runtime {
 

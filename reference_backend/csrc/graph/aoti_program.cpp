@@ -1,4 +1,4 @@
-#include "graph/fused_program.h"
+#include "graph/aoti_program.h"
 
 #include <ATen/EmptyTensor.h>
 #include <c10/core/GradMode.h>

@@ -1,4 +1,4 @@
-#include "distributed/transport.h"
+#include "distributed/gloo_workarounds.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>

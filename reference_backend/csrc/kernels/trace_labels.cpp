@@ -1,4 +1,4 @@
-#include "kernels/traffic.h"
+#include "kernels/trace_labels.h"
 
 #include <ATen/core/Tensor.h>
 

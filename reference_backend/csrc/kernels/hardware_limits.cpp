@@ -1,4 +1,4 @@
-#include "kernels/profile.h"
+#include "kernels/hardware_limits.h"
 
 #include <ATen/ops/clamp.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>

@@ -1,4 +1,4 @@
-#include "memory/order_check.h"
+#include "memory/race_check.h"
 
 #include <c10/util/Exception.h>
 
@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "runtime/order_clock.h"
+#include "runtime/vector_clock.h"
 #include "runtime/queue.h"
 
 namespace hpu_reference::memory {

@@ -1,4 +1,4 @@
-#include "graph/recording.h"
+#include "graph/capture_recorder.h"
 
 #include <cstring>
 #include <unordered_set>
@@ -6,7 +6,7 @@
 #include "engine/call.h"
 #include "kernels/host_call.h"
 #include "kernels/operator_plan.h"
-#include "memory/footprint.h"
+#include "memory/access_set.h"
 #include "runtime/fork.h"
 #include "runtime/host_access.h"
 #include "runtime/queue.h"

@@ -1,4 +1,4 @@
-#include "kernels/extended_layouts.h"
+#include "kernels/non_strided_layouts.h"
 
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseTensorImpl.h>

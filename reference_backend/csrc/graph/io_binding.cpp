@@ -1,4 +1,4 @@
-#include "graph/exchange.h"
+#include "graph/io_binding.h"
 
 #include <ATen/EmptyTensor.h>
 

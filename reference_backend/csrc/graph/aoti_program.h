@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/fused.h"
+#include "graph/aoti_library.h"
 #include "graph/graph.h"
 
 namespace hpu_reference::graph {

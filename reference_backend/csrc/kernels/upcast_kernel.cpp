@@ -1,4 +1,4 @@
-#include "kernels/widened.h"
+#include "kernels/upcast_kernel.h"
 
 #include <ATen/core/List.h>
 #include <c10/util/Exception.h>

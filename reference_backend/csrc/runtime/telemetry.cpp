@@ -1,4 +1,4 @@
-#include "runtime/notices.h"
+#include "runtime/telemetry.h"
 
 #include <memory>
 #include <mutex>
