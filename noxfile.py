@@ -35,10 +35,10 @@ TESTS = (
 )
 #: Tests of the reference device that lazy mode must pass as well.
 LAZY = (
-    "reference_backend/tests/operators",
+    "reference_backend/tests/hpu_operators",
     "reference_backend/tests/hpex",
     "reference_backend/tests/distributed/test_operators.py",
-    "--ignore=reference_backend/tests/operators/test_registration.py",
+    "--ignore=reference_backend/tests/hpu_operators/test_registration.py",
 )
 #: The tests with a third-party device, a session of their own.
 VENDOR = "tests/vendor"

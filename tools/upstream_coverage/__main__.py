@@ -1,4 +1,4 @@
-"""``python -m conformance.upstream.coverage_map``: the figures of the coverage map; with ``-o DIR`` its pages."""
+"""``python -m tools.upstream_coverage``: the figures of the coverage map; with ``-o DIR`` its pages."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 from conformance.upstream import coverage_map
-from tools.upstream_coverage import pages
+from tools.upstream_coverage import check, pages
 
 
 def main() -> int:
     """Print the figures, and write the pages if asked to; exit code 1 for unknown names in maps."""
-    parser = argparse.ArgumentParser(prog="python -m conformance.upstream.coverage_map")
+    parser = argparse.ArgumentParser(prog="python -m tools.upstream_coverage")
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="write the pages there")
     parser.add_argument("--uncovered", metavar="FILE", help="print what is uncovered of one upstream file")
     arguments = parser.parse_args()
@@ -22,7 +22,7 @@ def main() -> int:
             if not method.covered_by and method.reason is None:
                 print(f"{method.owner}.{method.name}{' (wheel)' if method.wheel else ''}")
         return 0
-    unknown = coverage_map.unknown_properties([method for listed in mapped.values() for method in listed])
+    unknown = check.unknown_properties([method for listed in mapped.values() for method in listed])
     for line in unknown:
         print(f"unknown: {line}", file=sys.stderr)
     print(pages.figures_table(mapped))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from conformance.upstream import coverage_map
-from conformance.upstream.coverage_map import Figures, Method
+from conformance.upstream.coverage_map import Method
+from tools.upstream_coverage.check import Figures, figures
 
 Map = dict[str, list[Method]]
 
 _HEAD = """# Coverage of PyTorch's own tests
 
-Written by `python -m conformance.upstream.coverage_map -o docs/coverage`; do not edit.
+Written by `python -m tools.upstream_coverage -o docs/upstream-coverage`; do not edit.
 
 Each page maps the test methods of one upstream file to the properties that state the same here. *wheel* are
 methods whose data (operator, module and optimizer databases, `opcheck`) comes with the torch wheel, *rest*
@@ -23,7 +24,7 @@ def split(methods: list[Method]) -> tuple[Figures, Figures]:
     """Count the methods whose data is in the wheel, and the others."""
     wheel = [method for method in methods if method.wheel]
     rest = [method for method in methods if not method.wheel]
-    return coverage_map.figures(wheel), coverage_map.figures(rest)
+    return figures(wheel), figures(rest)
 
 
 def figures_table(mapped: Map, link: bool = False) -> str:
@@ -44,9 +45,9 @@ def _row(name: str, listed: list[Method]) -> str:
     return f"| {name} | {_share(wheel)} | {_share(rest)} | {wheel.exempt + rest.exempt} | {len(listed)} |"
 
 
-def _share(figures: Figures) -> str:
-    due = figures.total - figures.exempt
-    return f"{figures.covered} of {due} ({figures.share:.0%})" if due else "-"
+def _share(counts: Figures) -> str:
+    required = counts.total - counts.exempt
+    return f"{counts.covered} of {required} ({counts.share:.0%})" if required else "-"
 
 
 def pages(mapped: Map) -> dict[str, str]:

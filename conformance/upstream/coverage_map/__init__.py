@@ -1,6 +1,6 @@
 """The map of upstream's device-generic test methods to the suite's properties that cover them.
 
-``methods/*.json`` pin the names of upstream's test methods, file by file, with the commit that they were read
+``test_names/*.json`` pin the names of upstream's test methods, file by file, with the commit that they were read
 from. ``maps/*.toml`` give for each method the properties that cover it, or the reason, of a closed list, why
 none does. A method without an entry is uncovered. Both are data of the suite: names, no code.
 """
@@ -56,29 +56,14 @@ class Method:
     reason: str | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Figures:
-    """Counts of methods."""
-
-    total: int
-    covered: int
-    exempt: int
-
-    @property
-    def share(self) -> float:
-        """The covered share of the methods that no reason exempts."""
-        due = self.total - self.exempt
-        return self.covered / due if due else 1.0
-
-
 def stems() -> list[str]:
     """List the names under which upstream's files are pinned, in order."""
-    return sorted(path.stem for path in (FOLDER / "methods").glob("*.json"))
+    return sorted(path.stem for path in (FOLDER / "test_names").glob("*.json"))
 
 
 def pinned(stem: str) -> dict[str, Any]:
     """Read ``file``, ``commit`` (None if the names come from ports) and ``classes`` of a pinned file."""
-    data: dict[str, Any] = json.loads((FOLDER / "methods" / f"{stem}.json").read_text())
+    data: dict[str, Any] = json.loads((FOLDER / "test_names" / f"{stem}.json").read_text())
     return data
 
 
@@ -123,45 +108,3 @@ def _check_names(path: Path, table: dict[str, Any], wheel: set[str], classes: di
         twice = [name for name, count in collections.Counter(listed).items() if count > 1]
         if twice:
             raise CoverageError(f"{path.stem}.json: {owner}.{twice[0]} is pinned twice; remove one")
-
-
-def unknown_properties(mapped: list[Method]) -> list[str]:
-    """List the names in maps that the suite does not have: properties, and subjects without a case."""
-    from conformance.model.vocabulary import KINDS
-    from conformance.properties.registry import properties
-    from conformance.subjects import catalogue
-
-    names: dict[str, set[str]] = {}
-    for kind in KINDS:
-        subjects = {subject.name for subject in catalogue.subjects(kind)}
-        for entry in properties(kind):
-            names.setdefault(entry.name, set()).update(subjects)
-    unknown = []
-    for method in mapped:
-        for word in method.covered_by:
-            name, _, subject = word.partition("/")
-            if name not in names or (subject and subject not in names[name]):
-                unknown.append(f"{method.file} {method.owner}.{method.name}: {word}")
-    return unknown + _wrong_areas(mapped)
-
-
-def _wrong_areas(mapped: list[Method]) -> list[str]:
-    from conformance.behaviours.behaviour import BEHAVIOURS
-
-    wrong = []
-    for method in mapped:
-        for word in method.covered_by:
-            name, _, subject = word.partition("/")
-            entry = BEHAVIOURS.get(name)
-            if entry is not None and subject != entry.area:
-                wrong.append(f"{method.file} {method.owner}.{method.name}: {word} is {name}/{entry.area}")
-    return wrong
-
-
-def figures(mapped: list[Method]) -> Figures:
-    """Count methods by their entries."""
-    return Figures(
-        total=len(mapped),
-        covered=sum(bool(method.covered_by) for method in mapped),
-        exempt=sum(method.reason is not None for method in mapped),
-    )

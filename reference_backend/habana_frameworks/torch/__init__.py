@@ -18,7 +18,7 @@ from habana_frameworks import autoload_switch as _autoload_switch
 import torch as _torch
 
 from . import _loader
-from .internal import bridge_config, engine, exit, logs
+from .internal import bridge_config, engine, exit_after_backward, logs
 from .internal.operators import registration as _operators
 from .internal.patches import gpu_migration, quantized_decomposed, torchvision_ops
 from .internal.settings import compile_threads as _compile_threads
@@ -36,14 +36,14 @@ engine.start(_C, _lazy_mode)
 from . import activity_profiler, core, distributed, dynamo, hpu, low_overhead_profiler, utils  # noqa: E402
 from .distributed import hccl  # noqa: E402
 from .hpu import memory_history as _memory_history  # noqa: E402
-from .internal import process_profile as _process_profile  # noqa: E402
+from .internal import process_trace as _process_profile  # noqa: E402
 from .version import __version__  # noqa: E402
 
 gpu_migration.load_if_requested()
 torchvision_ops.install()
 quantized_decomposed.install()
 _operators.register()
-exit.let_backward_finish(_C)
+exit_after_backward.let_backward_finish(_C)
 _process_profile.start_if_requested()
 low_overhead_profiler.profiler.collect_if_requested()
 _memory_history.dump_shortages_if_requested()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from habana_frameworks.torch.dynamo.compile_backend import shared_layer
+from habana_frameworks.torch.dynamo.compile_backend import recipe_support
 from helpers.compile_programs import Program, Statement, check, difference
 
 INPUTS = (
@@ -142,7 +142,7 @@ def test_addresses_in_the_memory_of_a_result(lines: tuple[str, ...]) -> None:
 
 @pytest.fixture
 def negation_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_layer, "hpu_fallback_op_list", ["aten::neg"])
+    monkeypatch.setattr(recipe_support, "hpu_fallback_op_list", ["aten::neg"])
 
 
 VIEW_OF_A_WRITTEN_INPUT = program(
@@ -156,7 +156,7 @@ def test_a_recipe_writes_to_an_input_of_which_it_gets_a_view(executable: str, ne
 
 
 def test_a_part_of_a_backward_graph_leaves_its_inputs_alone(fused, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_layer, "hpu_fallback_op_list", ["aten::mm", "aten::cos"])
+    monkeypatch.setattr(recipe_support, "hpu_fallback_op_list", ["aten::mm", "aten::cos"])
     x, weight = (torch.randn(4, 4, device="hpu", requires_grad=grad) for grad in (False, True))
     program = fused(lambda x, weight: (x @ weight).sin() * 2)
     for _ in range(2):

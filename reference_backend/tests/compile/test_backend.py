@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from habana_frameworks.torch.dynamo.compile_backend import passes, shared_layer
+from habana_frameworks.torch.dynamo.compile_backend import passes, recipe_support
 from habana_frameworks.torch.dynamo.debug_utils.logger import Logger, get_compile_backend_logger
 from habana_frameworks.torch.utils.debug.dynamo_utils import FxGraphAnalyzer
 
@@ -39,7 +39,7 @@ def test_device_interfaces() -> None:
 
 @pytest.fixture
 def sine_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_layer, "hpu_fallback_op_list", ["aten::sin"])
+    monkeypatch.setattr(recipe_support, "hpu_fallback_op_list", ["aten::sin"])
 
 
 def test_fallbacks_run_between_recipes(compiled, sine_falls_back) -> None:
@@ -138,18 +138,18 @@ def test_analyzer_counts_each_graph_and_other_devices(interpreted) -> None:
 
 
 def test_logs(interpreted, sine_falls_back) -> None:
-    for logger in (passes.logger, shared_layer.logger):
+    for logger in (passes.logger, recipe_support.logger):
         logger.set_store_data(True)
     try:
         interpreted(lambda x: (x * 2).sin() + 1)(torch.ones(2, device="hpu"))
-        fallbacks = shared_layer.logger.data
+        fallbacks = recipe_support.logger.data
         graphs = [line for line in passes.logger.data if "####PyTorch-generated JIT IR" in line]
         assert all(line.startswith("[PT_COMPILE] ") for line in [*fallbacks, *passes.logger.data])
         assert any(line.startswith("[PT_COMPILE] Node: sin requires fallback: True") for line in fallbacks)
         assert "[PT_COMPILE] Node: mul requires fallback: False" in fallbacks
         assert "aten::mul(" in graphs[0] and "aten::add" in graphs[1]
     finally:
-        for logger in (passes.logger, shared_layer.logger):
+        for logger in (passes.logger, recipe_support.logger):
             logger.set_store_data(False)
     assert passes.logger.data == []
 

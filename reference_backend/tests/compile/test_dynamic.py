@@ -51,9 +51,9 @@ def test_dropout_with_changing_sizes(fused) -> None:
 
 
 def test_calls_between_recipes_with_changing_sizes(compiled, monkeypatch: pytest.MonkeyPatch) -> None:
-    from habana_frameworks.torch.dynamo.compile_backend import shared_layer
+    from habana_frameworks.torch.dynamo.compile_backend import recipe_support
 
-    monkeypatch.setattr(shared_layer, "hpu_fallback_op_list", ["aten::sin"])
+    monkeypatch.setattr(recipe_support, "hpu_fallback_op_list", ["aten::sin"])
 
     def function(x: torch.Tensor) -> torch.Tensor:
         y = (x * 2).view(-1)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.dynamo.compile_backend import static_code
+from habana_frameworks.torch.dynamo.compile_backend import static_program_builder
 from torch import hpu, nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -37,13 +37,13 @@ def _first_runs_are_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
 def programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Programs]:
     """Collects the programs that compilations make from now on."""
     made = Programs()
-    make = static_code.program_of
+    make = static_program_builder.program_of
 
     def collect(*arguments: Any) -> Any:
         made.append(make(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(static_code, "program_of", collect)
+    monkeypatch.setattr(static_program_builder, "program_of", collect)
     yield made
 
 
@@ -308,13 +308,13 @@ def _number(inputs: list[Any]) -> Any:
     "function", [_unknown, _branch, _attribute, _name, _view, _resize, _number, _number_for_a_tensor]
 )
 def test_functions_that_are_no_straight_line(function: Callable[..., Any]) -> None:
-    assert static_code.program_of(function, [torch.ones(2, device="hpu")], False) is None
+    assert static_program_builder.program_of(function, [torch.ones(2, device="hpu")], False) is None
 
 
 def test_functions_that_inductor_has_not_written() -> None:
     x = torch.ones(2, device="hpu")
     for function in (lambda inputs: (x,), lambda *inputs: inputs, lambda first, second: None, len):
-        assert static_code.program_of(function, [x], False) is None
+        assert static_program_builder.program_of(function, [x], False) is None
 
 
 def test_checks_of_results() -> None:
@@ -327,7 +327,7 @@ def test_checks_of_results() -> None:
     x = torch.ones(2, device="hpu")
     function.__globals__["assert_size_stride"] = None
     try:
-        program = static_code.program_of(function, [x], False)
+        program = static_program_builder.program_of(function, [x], False)
     finally:
         del function.__globals__["assert_size_stride"]
     inputs = [x]
@@ -343,7 +343,7 @@ def test_a_program_leaves_other_inputs_to_python(other: str) -> None:
         return (torch.ops.aten.cumsum.default(x, 0),)
 
     x = torch.ones(2, 3, device="hpu", dtype=torch.complex64)
-    program = static_code.program_of(function, [x], False)
+    program = static_program_builder.program_of(function, [x], False)
     values: dict[str, Any] = {
         "cpu": x.cpu(),
         "dtype": x.to(torch.complex128),

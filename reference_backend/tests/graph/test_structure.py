@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 import torch
 from habana_frameworks.torch.hpu.graphs import TensorPacker, copy_to, input_hash
-from habana_frameworks.torch.hpu.graphs.structure import Uncacheable, input_key
+from habana_frameworks.torch.hpu.graphs.pytree_keys import Uncacheable, input_key
 
 Point = collections.namedtuple("Point", "x y")
 

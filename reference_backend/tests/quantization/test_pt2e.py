@@ -8,7 +8,7 @@ from pathlib import Path
 import habana_frameworks.torch.core as htcore
 import pytest
 import torch
-from habana_frameworks.torch.internal.operators import formats
+from habana_frameworks.torch.internal.operators import low_precision_rounding
 from torch import nn
 
 pytest.importorskip("torchao", reason="torchao is not installed.")
@@ -42,7 +42,7 @@ def quantizer(dtype: torch.dtype = E4M3) -> htcore.quantizer.habana_quantizer:
 
 
 def rounded(values: torch.Tensor, dtype: torch.dtype, amax: torch.Tensor) -> torch.Tensor:
-    scale = amax.double() / formats.largest(dtype)
+    scale = amax.double() / low_precision_rounding.largest(dtype)
     return (values.double() / scale).float().to(dtype).double() * scale
 
 

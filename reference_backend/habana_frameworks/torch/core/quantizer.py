@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from habana_frameworks.torch.internal.operators import formats
+from habana_frameworks.torch.internal.operators import low_precision_rounding
 
 import torch
 
@@ -42,7 +42,10 @@ class AbsMaxObserver(observers.ObserverBase):
     def __init__(self, dtype: torch.dtype, **others: Any) -> None:
         super().__init__(dtype=dtype)
         self.qscheme = torch.per_tensor_symmetric
-        self.quant_min, self.quant_max = -int(formats.largest(dtype)), int(formats.largest(dtype))
+        self.quant_min, self.quant_max = (
+            -int(low_precision_rounding.largest(dtype)),
+            int(low_precision_rounding.largest(dtype)),
+        )
         self.register_buffer("amax", torch.zeros(()))
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
@@ -83,7 +86,7 @@ def habana_quant_config_symmetric(quant_dtype: torch.dtype) -> QuantConfig:
     Raises:
         NotImplementedError: another dtype than float8_e4m3fn and float8_e5m2.
     """
-    if quant_dtype not in formats.FP8:
+    if quant_dtype not in low_precision_rounding.FP8:
         raise NotImplementedError(
             f"habana_quant_config_symmetric rounds to torch.float8_e4m3fn or torch.float8_e5m2, and "
             f"{quant_dtype} was asked for"
@@ -94,8 +97,8 @@ def habana_quant_config_symmetric(quant_dtype: torch.dtype) -> QuantConfig:
             dtype=quant_dtype,
             observer_or_fake_quant_ctr=observer.with_args(),
             qscheme=torch.per_tensor_symmetric,
-            quant_min=-int(formats.largest(quant_dtype)),
-            quant_max=int(formats.largest(quant_dtype)),
+            quant_min=-int(low_precision_rounding.largest(quant_dtype)),
+            quant_max=int(low_precision_rounding.largest(quant_dtype)),
         )
 
     return QuantConfig(specification(AbsMaxObserver), specification(SimpleAbsMaxObserver))

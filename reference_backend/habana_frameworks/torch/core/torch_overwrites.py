@@ -10,15 +10,15 @@ from collections.abc import Callable
 
 from habana_frameworks.torch.internal.patches import (
     accelerator,
-    contiguity,
+    fake_strides,
     flow_events,
-    global_settings,
+    fsdp_average,
     inductor_refusal,
     optimizers,
     profiler_activity,
     profiler_results,
     seeding,
-    sharding,
+    settings_barrier,
     storages,
     tensor_methods,
 )
@@ -30,15 +30,15 @@ PATCHES: dict[Callable[[], None], str] = {
     storages.construct_sparse: "the legacy constructor that SparseAdam uses knows no sparse hpu tensors",
     storages.swap_bytes_on_the_host: "torch swaps bytes through the host's pointer: a fault on device memory",
     optimizers.allow_foreach: "optimizers take foreach= and fused= on listed devices, and hpu is not listed",
-    contiguity.lift_rule: "fake results must have the strides of eager ones",
-    global_settings.finish_work_before_changes: "queued work runs with the settings of its issue",
+    fake_strides.lift_rule: "fake results must have the strides of eager ones",
+    settings_barrier.finish_work_before_changes: "queued work runs with the settings of its issue",
     inductor_refusal.refuse_hpu: "Inductor has no code for hpu and would say so with a KeyError, late",
     accelerator.count_devices: "torch 2.6 counts devices by the guard, which reports one",
     accelerator.take_snapshots_of_hpu: "torch's snapshots of memory are CUDA's or XPU's",
     profiler_activity.choose: "lightning's profiler wants a class that is not torch's, if asked for",
     profiler_results.count_the_device: "torch 2.13 leaves the device's rows out of operators and tables",
     flow_events.add_flow_events: "torch draws arrows to the rows of a driver, and this device has none",
-    sharding.average_by_sum: "FSDP2 averages by an operator of NCCL's; hccl has the sum, to be divided later",
+    fsdp_average.average_by_sum: "FSDP2 averages by an operator of NCCL's; hccl has the sum, to be divided later",
 }
 
 _applied = False

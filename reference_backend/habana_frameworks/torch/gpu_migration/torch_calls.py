@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from habana_frameworks.torch.internal.patches.replacing import replace
+from habana_frameworks.torch.internal.patches.wrap_function import replace
 
 import torch
 import torch.distributed

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal.settings.modules import (
+from habana_frameworks.torch.internal.settings.visible_modules import (
     NODE_SIZE,
     is_own_index,
     own_module,

@@ -11,7 +11,7 @@ import warnings
 from typing import Any
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal.settings.modules import own_module
+from habana_frameworks.torch.internal.settings.visible_modules import own_module
 
 from ._utils import _get_device_index
 

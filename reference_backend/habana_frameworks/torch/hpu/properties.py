@@ -13,8 +13,8 @@ import warnings
 from typing import Any, NamedTuple
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal.settings import bridge_config, profile
-from habana_frameworks.torch.internal.settings.modules import own_module, visible_modules
+from habana_frameworks.torch.internal.settings import bridge_config, hardware_limits
+from habana_frameworks.torch.internal.settings.visible_modules import own_module, visible_modules
 from habana_frameworks.torch.version import __version__
 
 from ._utils import _checked_device_id
@@ -49,7 +49,7 @@ def simulated_name() -> str:
     Raises:
         ValueError: the variable has another name than those above.
     """
-    named = os.environ.get("HPU_REFERENCE_DEVICE_NAME", "").strip() or profile.name()
+    named = os.environ.get("HPU_REFERENCE_DEVICE_NAME", "").strip() or hardware_limits.name()
     name = named.upper() or "GAUDI2"
     if name not in _MODELS:
         raise ValueError(

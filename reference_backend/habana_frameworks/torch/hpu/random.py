@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from habana_frameworks.torch import _C
-from habana_frameworks.torch.internal.settings.modules import is_own_index
+from habana_frameworks.torch.internal.settings.visible_modules import is_own_index
 
 import torch
 

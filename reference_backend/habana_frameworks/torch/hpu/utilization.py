@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from habana_frameworks.torch.internal.settings.modules import own_module, visible_modules
+from habana_frameworks.torch.internal.settings.visible_modules import own_module, visible_modules
 
 from ._utils import _checked_device_id
 

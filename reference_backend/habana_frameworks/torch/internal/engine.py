@@ -17,7 +17,7 @@ from types import ModuleType
 
 from . import graph_dumps
 from .fusion import cache_config
-from .settings import bridge_config, profile
+from .settings import bridge_config, hardware_limits
 from .settings.environment import read
 
 
@@ -40,7 +40,7 @@ def start(core: ModuleType, lazy_mode: int) -> None:
     core.recipe_cache_set_enabled(bool(read("PT_HPU_PGM_ENABLE_CACHE", "bool", True)))
     core.set_record_lines(bool(read("HPU_REFERENCE_RECORD_LINES", "bool", False)))
     core.set_queue_all(*_queue_all())
-    profile.name()  # reports a bad one
+    hardware_limits.name()  # reports a bad one
     bridge_config.follow("PT_ENABLE_INT64_SUPPORT", core.set_wide_integers)
     core.set_tanh_gelu(bool(read("PT_HPU_FORCE_TANH_FOR_GELU", "bool", True)))
     core.set_copy_queue(

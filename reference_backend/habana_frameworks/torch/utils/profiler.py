@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from habana_frameworks.torch.internal.process_profile import PROFILE
+from habana_frameworks.torch.internal.process_trace import PROFILE
 
 
 def _setup_profiler() -> None:

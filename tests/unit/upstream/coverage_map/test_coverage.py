@@ -9,14 +9,14 @@ import pytest
 from conformance.upstream import coverage_map
 from conformance.upstream.coverage_map import CoverageError, Method
 from tests.support import ROOT
-from tools.upstream_coverage import pages
+from tools.upstream_coverage import check, pages
 
 FOUND = {stem: coverage_map.methods(stem) for stem in coverage_map.stems()}
 ALL = [method for listed in FOUND.values() for method in listed]
 
 
 def test_every_name_is_a_property_with_such_a_subject() -> None:
-    assert coverage_map.unknown_properties(ALL) == []
+    assert check.unknown_properties(ALL) == []
 
 
 def test_names_that_do_not_exist_are_found() -> None:
@@ -25,7 +25,7 @@ def test_names_that_do_not_exist_are_found() -> None:
         Method("f", "C", "m", True, covered_by=("value/no_such_operator",)),
         Method("f", "C", "m", True, covered_by=("write-through-select/creation",)),
     ]
-    assert len(coverage_map.unknown_properties(wrong)) == 3
+    assert len(check.unknown_properties(wrong)) == 3
 
 
 def test_enough_is_covered() -> None:
@@ -42,17 +42,17 @@ def test_every_pinned_file_has_a_map() -> None:
 
 def test_the_pages_are_current() -> None:
     made = pages.pages(FOUND)
-    folder = ROOT / "docs" / "coverage"
+    folder = ROOT / "docs" / "upstream-coverage"
     kept = {path.name: path.read_text() for path in folder.glob("*.md")}
     stale = sorted(name for name in made.keys() | kept.keys() if made.get(name) != kept.get(name))
-    assert not stale, f"run 'python -m conformance.upstream.coverage_map -o docs/coverage': {stale}"
+    assert not stale, f"run 'python -m tools.upstream_coverage -o docs/upstream-coverage': {stale}"
 
 
 def mapped(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> list[Method]:
     """The methods of a small map."""
-    for name in ("methods", "maps"):
+    for name in ("test_names", "maps"):
         (folder / name).mkdir()
-    (folder / "methods" / "f.json").write_text(
+    (folder / "test_names" / "f.json").write_text(
         '{"file": "f.py", "commit": null, "classes": {"C": ["m", "n"]}}'
     )
     (folder / "maps" / "f.toml").write_text(text)
@@ -63,7 +63,7 @@ def mapped(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> list[Met
 def test_what_a_map_does_not_say_is_uncovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = mapped(tmp_path, 'wheel = ["C.m"]\n[C]\nm = ["value"]\n', monkeypatch)
     assert (one.wheel, one.covered_by, other.covered_by, other.reason) == (True, ("value",), (), None)
-    assert coverage_map.figures([one, other]) == coverage_map.Figures(2, 1, 0)
+    assert check.figures([one, other]) == check.Figures(2, 1, 0)
 
 
 @pytest.mark.parametrize(

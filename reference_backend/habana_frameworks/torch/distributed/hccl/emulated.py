@@ -17,7 +17,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from habana_frameworks.torch.internal.patches.replacing import replace
+from habana_frameworks.torch.internal.patches.wrap_function import replace
 from habana_frameworks.torch.internal.settings import bridge_config
 
 import torch.distributed as dist

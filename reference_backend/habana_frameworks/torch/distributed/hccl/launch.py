@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from habana_frameworks.torch.internal.settings.modules import visible_modules
+from habana_frameworks.torch.internal.settings.visible_modules import visible_modules
 
 DEFAULT_ADDRESS = "localhost"
 DEFAULT_PORT = "12345"

@@ -13,7 +13,7 @@ from torch._ops import OpOverload
 from torch.fx import Graph, GraphModule, Node
 
 from .context import is_mutating, storage_of, value_of
-from .shared_layer import is_arithmetic
+from .recipe_support import is_arithmetic
 
 aten = torch.ops.aten
 

@@ -13,11 +13,11 @@ from torch._functorch import config as functorch_config
 from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 
-from . import compilers, config, executables, inductor
+from . import compilers, config, inductor, recipe_kind
 from .decompositions import decompositions
 from .log import logger
+from .option_values import env_bool
 from .options import from_compile
-from .words import env_bool
 
 
 def hpu_backend(
@@ -48,7 +48,7 @@ def hpu_backend(
         logger.warning("mode=%r changes nothing: hpu_backend has one mode", mode)
     settings = from_compile(config, options)
     is_dynamic = any(isinstance(value, torch.SymInt) for value in example_inputs)
-    executable = executables.choose(settings, is_dynamic)
+    executable = recipe_kind.choose(settings, is_dynamic)
     fake_mode = detect_fake_mode(example_inputs) or FakeTensorMode(allow_non_fake_inputs=True)
     compiler = compilers.GraphCompiler(settings, executable, fake_mode, graph_module)
     with contextlib.ExitStack() as stack:

@@ -14,7 +14,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 
-from . import config, graph_text, inductor, passes, saved, summary
+from . import config, graph_text, inductor, overwritten_inputs, passes, summary
 from .context import OptimizerContext
 from .log import logger
 
@@ -53,7 +53,7 @@ class GraphCompiler:
             with inductor.virtual_fake_mode(self._fake_mode):
                 folding = bool(self._settings["joint_graph_constant_folding"])
                 parts = inductor.partition(joint, inputs, folding, **arguments)
-        saved.save_copies_of_written(*parts, arguments["num_fwd_outputs"])
+        overwritten_inputs.save_copies_of_written(*parts, arguments["num_fwd_outputs"])
         return parts
 
     def forward(self, graph: GraphModule, inputs: Sequence[Any]) -> Boxed:

@@ -13,7 +13,7 @@ import sys
 
 from torch.utils._config_module import install_config_module
 
-from .words import DECOMPOSITION_MODES, EXECUTABLES, env_bool, env_choice
+from .option_values import DECOMPOSITION_MODES, EXECUTABLES, env_bool, env_choice
 
 # Make recipes of clusters; off: their operators run one by one.
 use_compiled_recipes: bool = env_bool("PT_HPU_COMPILE_USE_RECIPES", True)

@@ -14,10 +14,10 @@ from torch.fx.node import map_aggregate
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils._python_dispatch import _disable_current_modes
 
-from . import inductor, static_code
+from . import inductor, static_program_builder
 from .aliases import writes_to_inputs
-from .calls import count
-from .host_calls import on_host
+from .cpu_calls import on_host
+from .operator_by_operator import count
 
 Code = Callable[[list[Any]], Sequence[Any]]
 
@@ -114,7 +114,7 @@ class FusedRecipe:
         on_cpu = any(_is_cpu_tensor(value) for value in (*inputs, *outputs))
         self._plain = not on_cpu
         with _disable_current_modes():  # constants are real tensors
-            self._program = static_code.program_of(code, inputs, writes) if self._plain else None
+            self._program = static_program_builder.program_of(code, inputs, writes) if self._plain else None
 
     def __call__(self, inputs: list[Any]) -> Sequence[Any]:
         """Run the recipe on its inputs, a list, which is emptied."""

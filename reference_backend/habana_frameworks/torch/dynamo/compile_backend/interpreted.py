@@ -11,8 +11,8 @@ import torch
 from torch.fx import GraphModule
 
 from .aliases import writes_to_inputs
-from .calls import by_calls, count
 from .log import logger
+from .operator_by_operator import by_calls, count
 
 #: Captures for one set of sizes; they differ, for example, in which inputs share memory.
 _MOST_CAPTURES = 8

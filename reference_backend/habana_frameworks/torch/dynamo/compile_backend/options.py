@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from types import ModuleType
 from typing import Any
 
-from .words import DECOMPOSITION_MODES, EXECUTABLES, to_bool, to_choice
+from .option_values import DECOMPOSITION_MODES, EXECUTABLES, to_bool, to_choice
 
 _CHOICES = {"decomposition_mode": DECOMPOSITION_MODES, "executable": EXECUTABLES}
 

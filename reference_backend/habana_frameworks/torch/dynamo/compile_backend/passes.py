@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ._passes import partitioner, placement, post_partitioner, pre_placement, reinplace
 from .context import OptimizationPassPlacement, OptimizerContext
 from .log import logger
-from .words import ON
+from .option_values import ON
 
 Pass = Callable[[OptimizerContext], bool]
 

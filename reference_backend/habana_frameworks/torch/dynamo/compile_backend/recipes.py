@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import config
-from .calls import Recipe
-from .calls import executed_graphs as executed_graphs  # target files name it here
 from .context import OptimizerContext, Partition
+from .operator_by_operator import Recipe
+from .operator_by_operator import executed_graphs as executed_graphs  # target files name it here
 
 
 def make(

@@ -14,7 +14,7 @@ import torch
 
 from .context import OptimizerContext, Placement, tensors_in, value_of
 from .log import logger
-from .shared_layer import is_arithmetic, operator_name
+from .recipe_support import is_arithmetic, operator_name
 
 
 @dataclass

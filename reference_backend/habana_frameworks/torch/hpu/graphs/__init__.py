@@ -20,7 +20,7 @@ from .callables import make_graphed_callables
 from .capture import HPUGraph, graph, is_current_stream_capturing
 from .inference import CachedParams, wrap_in_hpu_graph, wrap_in_hpu_graph_func
 from .model import GraphModel
-from .structure import TensorPacker, copy_to, input_hash
+from .pytree_keys import TensorPacker, copy_to, input_hash
 
 __all__ = [
     "CachedParams",

@@ -15,7 +15,7 @@ import torch
 
 from .callables import GraphedPasses, check_module, parameters_of
 from .capture import is_current_stream_capturing
-from .structure import Uncacheable, describe, input_key
+from .pytree_keys import Uncacheable, describe, input_key
 
 _logger = logging.getLogger(__name__)
 

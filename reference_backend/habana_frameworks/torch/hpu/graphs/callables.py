@@ -17,7 +17,7 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 
 from .capture import HPUGraph, graph, is_current_stream_capturing
-from .structure import TensorPacker, check_plain, tensors_of, with_tensors
+from .pytree_keys import TensorPacker, check_plain, tensors_of, with_tensors
 
 _Tensors = list[torch.Tensor]
 

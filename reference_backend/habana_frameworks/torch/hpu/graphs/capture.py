@@ -22,8 +22,8 @@ from habana_frameworks.torch.internal.settings.environment import read
 
 import torch
 
-from .exchange import Copying, Exchange
-from .structure import copy_to, tensors_of
+from .io_binding import Copying, Exchange
+from .pytree_keys import copy_to, tensors_of
 
 _names = itertools.count()
 

@@ -13,8 +13,8 @@ from habana_frameworks.torch.internal.settings import environment
 import torch
 
 from .capture import HPUGraph, graph, is_current_stream_capturing
-from .exchange import Copying, Exchange
-from .structure import TensorPacker, Uncacheable, check_plain, describe, input_key, tensors_of
+from .io_binding import Copying, Exchange
+from .pytree_keys import TensorPacker, Uncacheable, check_plain, describe, input_key, tensors_of
 
 _logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from . import operators, views
+from . import operators, view_recovery
 from .description import Call, Description, HostScalar, Layout, NotFusable, TensorRef, parse, tensors
 from .inputs import compressed, plan
 
@@ -120,13 +120,15 @@ class Builder:
             # Unwritten memory has undefined values; zeros make them the same in every run.
             return self.full(layout.sizes, 0, layout.dtype)
         piece, steps = match
-        return views.read(self.add, piece.value, steps)
+        return view_recovery.read(self.add, piece.value, steps)
 
-    def _find(self, ref: TensorRef) -> tuple[Piece, list[views.Step]] | None:
+    def _find(self, ref: TensorRef) -> tuple[Piece, list[view_recovery.Step]] | None:
         best = None
         for piece in self.pieces[ref.buffer]:
-            steps = views.recover(piece.layout, ref.layout)
-            if steps is not None and (best is None or (views.is_plain(steps) and len(steps) < len(best[1]))):
+            steps = view_recovery.recover(piece.layout, ref.layout)
+            if steps is not None and (
+                best is None or (view_recovery.is_plain(steps) and len(steps) < len(best[1]))
+            ):
                 best = (piece, steps)
         return best
 
@@ -153,7 +155,7 @@ class Builder:
             if match is None:
                 raise NotFusable("a write meets memory that cannot be seen as one tensor")
         piece, steps = match
-        piece.value = views.write(self.add, piece.value, steps, value)
+        piece.value = view_recovery.write(self.add, piece.value, steps, value)
 
     @staticmethod
     def _covers(layout: Layout, piece: Piece) -> bool:
@@ -161,8 +163,8 @@ class Builder:
         if piece.placeholder is not None:
             return False
         (first, end), (old_first, old_end) = layout.span, piece.layout.span
-        dense = layout.numel * layout.dtype.itemsize == end - first and views.is_regular(layout)
-        return (dense and first <= old_first and old_end <= end) or views.recover(
+        dense = layout.numel * layout.dtype.itemsize == end - first and view_recovery.is_regular(layout)
+        return (dense and first <= old_first and old_end <= end) or view_recovery.recover(
             layout, piece.layout
         ) is not None
 
@@ -176,10 +178,10 @@ class Builder:
         line = Layout(also.dtype, (self.description.buffers[buffer][0] // also.dtype.itemsize,), (1,), 0)
         value = self.full(line.sizes, 0, line.dtype)
         for piece in pieces:
-            steps = views.recover(line, piece.layout)
+            steps = view_recovery.recover(line, piece.layout)
             if steps is None:
                 raise NotFusable("a tensor reaches beyond its buffer")
-            value = views.write(self.add, value, steps, piece.value)
+            value = view_recovery.write(self.add, value, steps, piece.value)
         self.pieces[buffer] = [Piece(line, value)]
 
     def call(self, call: Call) -> None:
@@ -357,7 +359,7 @@ class Builder:
                     access[target] = "update"
                 elif role == "output":
                     layout, value = compressed(piece.layout), piece.value
-                    if not views.is_regular(layout):
+                    if not view_recovery.is_regular(layout):
                         raise NotFusable("elements of an output share memory")
                     for dim, (size, old) in enumerate(zip(layout.sizes, piece.layout.sizes, strict=True)):
                         if size != old:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from . import views
+from . import view_recovery
 from .description import Description, Layout, NotFusable, tensors
 
 
@@ -37,8 +37,8 @@ def _written_base(cluster: list[Layout]) -> Layout:
     if any(layout.dtype != dtype for layout in cluster):
         raise NotFusable("memory of an input is written, and used with two dtypes")
     for base in cluster:
-        chains = [views.recover(base, layout) for layout in cluster]
-        if all(steps is not None and views.is_plain(steps) for steps in chains):
+        chains = [view_recovery.recover(base, layout) for layout in cluster]
+        if all(steps is not None and view_recovery.is_plain(steps) for steps in chains):
             return base
     first = min(layout.span[0] for layout in cluster) // dtype.itemsize
     end = max(layout.span[1] for layout in cluster) // dtype.itemsize
@@ -49,8 +49,8 @@ def _read_bases(layouts: list[Layout]) -> list[Layout]:
     """Layouts of which the others are plain views; memory that is only read may be passed several times."""
     bases: list[Layout] = []
     for layout in layouts:
-        chains = [views.recover(base, layout) for base in bases]
-        if not any(steps is not None and views.is_plain(steps) for steps in chains):
+        chains = [view_recovery.recover(base, layout) for base in bases]
+        if not any(steps is not None and view_recovery.is_plain(steps) for steps in chains):
             bases.append(layout)
     return bases
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ..settings import profile
+from ..settings import hardware_limits
 from ..settings.environment import read
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ def hot_after() -> int:
 
     Never with a profile of hardware either: its limits hold for each operator's result.
     """
-    if profile.name():
+    if hardware_limits.name():
         return 0
     return int(read("HPU_REFERENCE_FUSE_AFTER", "u32", 32 if _trusted() else 0))
 

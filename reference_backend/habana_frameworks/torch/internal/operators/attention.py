@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import torch
 
-from . import draws
-from .formats import wide
+from . import seeded_random
+from .low_precision_rounding import wide
 
 _SOFTMAX_MODES = ("None", "fast", "fp32")
 _PADDING = ("left", "right")
@@ -56,7 +56,7 @@ def sdpa_fwd(
     """
     if p > 0:
         return sdpa_fwd_dropout_seed(
-            draws.seeds(1, q.device), q, k, v, attention_mask, p, scale, is_causal, softmax_mode,
+            seeded_random.seeds(1, q.device), q, k, v, attention_mask, p, scale, is_causal, softmax_mode,
             valid_seq_len, seq_padding_type,
         )  # fmt: skip
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
@@ -85,7 +85,7 @@ def sdpa_fwd_dropout_seed(
     """`sdpa_fwd` with the dropout of a seed."""
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
     matrix = torch.softmax(scores(q, k, scale, masks, softmax_mode), -1)
-    kept = draws.uniform(seed, matrix.shape) >= p
+    kept = seeded_random.uniform(seed, matrix.shape) >= p
     out = torch.matmul(dropped(matrix, kept, p), wide(v)).to(q.dtype)
     return out, matrix.to(q.dtype), kept
 
@@ -123,7 +123,7 @@ def sdpa_recomp_fwd(
 
     Without ``requires_backward`` maxima and sums have no element. Arguments are those of `sdpa_fwd`.
     """
-    seed = draws.seeds(1, q.device) if p > 0 else torch.zeros(1, dtype=torch.int32, device=q.device)
+    seed = seeded_random.seeds(1, q.device) if p > 0 else torch.zeros(1, dtype=torch.int32, device=q.device)
     return sdpa_recomp_fwd_dropout_seed(
         seed, q, k, v, attention_mask, p, scale, is_causal, requires_backward, softmax_mode, valid_seq_len,
         seq_padding_type,
@@ -150,7 +150,7 @@ def sdpa_recomp_fwd_dropout_seed(
     """`sdpa_recomp_fwd` with the dropout of a seed."""
     masks = Masks(attention_mask, is_causal, valid_seq_len, seq_padding_type)
     matrix, most, reciprocal = _softmax(scores(q, k, scale, masks, softmax_mode))
-    kept = draws.uniform(seed, matrix.shape) >= p if p > 0 else None
+    kept = seeded_random.uniform(seed, matrix.shape) >= p if p > 0 else None
     out = torch.matmul(dropped(matrix, kept, p), wide(v)).to(q.dtype)
     if not requires_backward:
         most, reciprocal = (torch.empty(0, device=q.device) for _ in range(2))
@@ -179,7 +179,7 @@ def sdpa_recomp_bwd(
     if p > 0:
         if seed is None:
             raise RuntimeError("sdpa_recomp_bwd with dropout needs the seed that sdpa_recomp_fwd returned")
-        kept = draws.uniform(seed, matrix.shape) >= p
+        kept = seeded_random.uniform(seed, matrix.shape) >= p
     return gradients(grad, q, k, v, matrix, kept, p, scale)
 
 

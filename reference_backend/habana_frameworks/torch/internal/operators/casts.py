@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
-from . import formats, scales
-from .formats import E4M3, E5M2
+from . import low_precision_rounding, scales
+from .low_precision_rounding import E4M3, E5M2
 from .scales import Scale
 
 #: Values of 4 bits in a word of 32.
@@ -33,9 +33,9 @@ def cast_to_fp8_v2(
         RuntimeError: no fp8 dtype is given, the input has another dtype than float32, bfloat16 or fp8, or it
             is fp8 already and something is asked for that fp8 cannot give.
     """
-    if dtype not in formats.FP8:
+    if dtype not in low_precision_rounding.FP8:
         raise RuntimeError(f"cast_to_fp8_v2 rounds to an fp8 dtype, and dtype is {dtype}: give {_CHOICES}")
-    if input.dtype in formats.FP8:
+    if input.dtype in low_precision_rounding.FP8:
         if is_amax:
             raise RuntimeError("CastToFp8V2 must have no amax for float8.")
         if input.dtype != dtype:
@@ -48,7 +48,7 @@ def cast_to_fp8_v2(
             f"cast_to_fp8_v2 takes float32, bfloat16 or fp8, and the input is {input.dtype}: convert it first"
         )
     scaled = scales.times(input.float(), scale, scale_shape)
-    return formats.to_fp8(scaled, dtype, stochastic_rounding), _amax(input, is_amax)
+    return low_precision_rounding.to_fp8(scaled, dtype, stochastic_rounding), _amax(input, is_amax)
 
 
 def cast_to_fp8(
@@ -139,7 +139,9 @@ def dequantize_nf4(
     torch._check(absmax.numel() * blocksize >= count, lambda: "dequantize_nf4: absmax has too few blocks")
     pairs = torch.stack((input.reshape(-1) >> 4, input.reshape(-1) & 15), -1)
     places = pairs.reshape(-1)[:count].int()
-    values = torch.tensor(formats.NORMAL_FLOAT, dtype=torch.float32, device=input.device)[places]
+    values = torch.tensor(low_precision_rounding.NORMAL_FLOAT, dtype=torch.float32, device=input.device)[
+        places
+    ]
     largest = absmax.reshape(-1).float().repeat_interleave(blocksize)[:count]
     return (values * largest).to(out_dtype).reshape(out_shape)
 
@@ -152,15 +154,15 @@ def fake_quant_fp4(input: torch.Tensor, stochastic_rounding: bool, axis: int, dt
     """
     if dtype.lower() not in ("mxfp4", "fp4", "fp4_e2m1"):
         raise RuntimeError(f"fake_quant_fp4 knows the format 'mxfp4', and dtype is {dtype!r}")
-    block = formats.MX_BLOCK
+    block = low_precision_rounding.MX_BLOCK
     if input.size(axis) % block:
         raise RuntimeError(
             f"fake_quant_fp4 needs an axis of a multiple of {block}, and axis {axis} has {input.size(axis)}"
         )
     moved = input.float().movedim(axis, -1)
     blocks = moved.unflatten(-1, (moved.size(-1) // block, block))
-    unit = formats.shared_unit(blocks.abs().amax(-1, keepdim=True))
-    values = formats.to_e2m1(blocks / unit, stochastic_rounding) * unit
+    unit = low_precision_rounding.shared_unit(blocks.abs().amax(-1, keepdim=True))
+    values = low_precision_rounding.to_e2m1(blocks / unit, stochastic_rounding) * unit
     return values.flatten(-2).movedim(-1, axis).to(input.dtype)
 
 

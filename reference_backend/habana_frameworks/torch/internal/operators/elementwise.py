@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from . import draws, formats
+from . import low_precision_rounding, seeded_random
 
 
 def plain_index(self: torch.Tensor, indices: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -50,12 +50,16 @@ def habana_cast_sr_mode(
     Raises:
         RuntimeError: rounding at random to a dtype that is not bfloat16, float16 or fp8.
     """
-    dtype = formats.numbered(type)
+    dtype = low_precision_rounding.numbered(type)
     if not stochastic_rounding:
-        return formats.to_fp8(input.float(), dtype) if dtype in formats.FP8 else input.to(dtype)
+        return (
+            low_precision_rounding.to_fp8(input.float(), dtype)
+            if dtype in low_precision_rounding.FP8
+            else input.to(dtype)
+        )
     start = torch.full((1,), seed, dtype=torch.int64, device=input.device)
-    drawn = draws.uniform(start, input.shape)
-    return formats.rounded_at_random(input.float(), dtype, drawn)
+    drawn = seeded_random.uniform(start, input.shape)
+    return low_precision_rounding.rounded_at_random(input.float(), dtype, drawn)
 
 
 def cast(self: torch.Tensor, type: int) -> torch.Tensor:

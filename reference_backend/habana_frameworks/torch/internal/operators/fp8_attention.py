@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from . import attention, draws, formats, scales
+from . import attention, low_precision_rounding, scales, seeded_random
 from .attention import Masks
 from .scales import Scale
 
@@ -63,7 +63,7 @@ def fp8_sdpa_fwd(
         valid_seq_len: number of keys that count, one for each batch.
         seq_padding_type: the side of the keys that do not.
     """
-    seed = draws.seeds(1, q.device) if p > 0 else None
+    seed = seeded_random.seeds(1, q.device) if p > 0 else None
     return fp8_sdpa_fwd_dropout_seed(
         seed, q, k, v, attention_mask, p, scale, is_causal, softmax_mode, d_scale_q, d_scale_k, d_scale_v,
         q_scale_s, q_scale_o, d_scale_s, is_amax_s, valid_seq_len, seq_padding_type,
@@ -134,14 +134,14 @@ def fp8_sdpa_bwd(
         for tensor, factor in zip((q, k, v), (d_scale_q, d_scale_k, d_scale_v), strict=True)
     ]
     gradient = scales.times(grad.float(), d_scale_do)
-    matrix = scales.times(P.float(), d_scale_s if P.dtype in formats.FP8 else None)
+    matrix = scales.times(P.float(), d_scale_s if P.dtype in low_precision_rounding.FP8 else None)
     kept = dm if dm is not None and dm.numel() else None
     used = attention.dropped(matrix, kept, p)
     of_v = torch.matmul(_rounded(used, q_scale_s, d_scale_s).transpose(-2, -1), gradient)
     of_matrix = attention.dropped(torch.matmul(gradient, values[2].transpose(-2, -1)), kept, p)
     of_scores = matrix * (of_matrix - (of_matrix * matrix).sum(-1, keepdim=True))
     amax = _if(is_amax_ds, _largest(of_scores))
-    of_scores = _rounded(of_scores, q_scale_ds, d_scale_ds, formats.E5M2) * scale
+    of_scores = _rounded(of_scores, q_scale_ds, d_scale_ds, low_precision_rounding.E5M2) * scale
     of_q = torch.matmul(of_scores, values[1])
     of_k = torch.matmul(of_scores.transpose(-2, -1), values[0])
     return (*(_back(one, like) for one, like in zip((of_q, of_k, of_v), (q, k, v), strict=True)), amax)
@@ -172,7 +172,7 @@ def fp8_sdpa_recomp_fwd(
 
     These are of the matrix and of the result, each if asked for; arguments are those of `fp8_sdpa_fwd`.
     """
-    seed = draws.seeds(1, q.device) if p > 0 else torch.zeros(1, dtype=torch.int32, device=q.device)
+    seed = seeded_random.seeds(1, q.device) if p > 0 else torch.zeros(1, dtype=torch.int32, device=q.device)
     return fp8_sdpa_recomp_fwd_dropout_seed(
         seed, q, k, v, attention_mask, p, scale, is_causal, requires_backward, softmax_mode, d_scale_q,
         d_scale_k, d_scale_v, q_scale_s, q_scale_o, d_scale_s, is_amax_s, is_amax_o, valid_seq_len,
@@ -239,30 +239,30 @@ def _attend(
     exponentials = torch.exp(values - most)
     reciprocal = exponentials.sum(-1, keepdim=True).reciprocal()
     matrix = exponentials * reciprocal
-    kept = draws.uniform(seed, matrix.shape) >= p if seed is not None and p > 0 else None
+    kept = seeded_random.uniform(seed, matrix.shape) >= p if seed is not None and p > 0 else None
     used = _rounded(attention.dropped(matrix, kept, p), q_scale_s, d_scale_s)
     out = torch.matmul(used, v)
     if q_scale_o is not None:
-        result = formats.to_fp8(scales.times(out, q_scale_o), formats.E4M3)
+        result = low_precision_rounding.to_fp8(scales.times(out, q_scale_o), low_precision_rounding.E4M3)
     else:
         result = _back(out, tensors[0])
     amax_s, amax_o = _largest(matrix), _largest(out)
-    kind = torch.bfloat16 if tensors[0].dtype in formats.FP8 else tensors[0].dtype
+    kind = torch.bfloat16 if tensors[0].dtype in low_precision_rounding.FP8 else tensors[0].dtype
     return _Found(result, matrix.to(kind), kept, most, reciprocal, amax_s, amax_o)
 
 
 def _rounded(
-    values: torch.Tensor, factor: Scale, back: Scale, dtype: torch.dtype = formats.E4M3
+    values: torch.Tensor, factor: Scale, back: Scale, dtype: torch.dtype = low_precision_rounding.E4M3
 ) -> torch.Tensor:
     """Values as fp8 holds them, in float32."""
     if factor is None:
         return values
-    return scales.times(formats.to_fp8(scales.times(values, factor), dtype).float(), back)
+    return scales.times(low_precision_rounding.to_fp8(scales.times(values, factor), dtype).float(), back)
 
 
 def _back(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     summed = values.sum_to_size(like.shape) if values.dim() == like.dim() and _wider(values, like) else values
-    return summed.to(torch.bfloat16 if like.dtype in formats.FP8 else like.dtype)
+    return summed.to(torch.bfloat16 if like.dtype in low_precision_rounding.FP8 else like.dtype)
 
 
 def _wider(values: torch.Tensor, like: torch.Tensor) -> bool:

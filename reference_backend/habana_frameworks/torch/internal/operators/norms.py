@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .formats import wide
+from .low_precision_rounding import wide
 
 
 def rms_norm(data_in: torch.Tensor, gamma: torch.Tensor, epsilon: float) -> tuple[torch.Tensor, torch.Tensor]:

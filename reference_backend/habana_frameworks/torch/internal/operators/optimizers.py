@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from . import formats
+from . import low_precision_rounding
 
 Tensors = Sequence[torch.Tensor]
 
@@ -341,16 +341,24 @@ habanaOptimizerSparseAdagrad = sparse_adagrad
 
 
 def _moment(moment: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
-    return moment.float() * scale if scale is not None and moment.dtype in formats.FP8 else moment.float()
+    return (
+        moment.float() * scale
+        if scale is not None and moment.dtype in low_precision_rounding.FP8
+        else moment.float()
+    )
 
 
 def _keep(moment: torch.Tensor, value: torch.Tensor, scale: torch.Tensor | None) -> None:
     """Write a moment; one in fp8 with the scale that its largest magnitude asks for."""
-    if scale is not None and moment.dtype in formats.FP8:
-        wanted = value.abs().amax() / formats.largest(moment.dtype)
+    if scale is not None and moment.dtype in low_precision_rounding.FP8:
+        wanted = value.abs().amax() / low_precision_rounding.largest(moment.dtype)
         scale.copy_(torch.where(wanted > 0, wanted, torch.ones_like(wanted)).reshape(scale.shape))
         value = value / scale
-    moment.copy_(formats.to_fp8(value, moment.dtype) if moment.dtype in formats.FP8 else value)
+    moment.copy_(
+        low_precision_rounding.to_fp8(value, moment.dtype)
+        if moment.dtype in low_precision_rounding.FP8
+        else value
+    )
 
 
 def _norm(tensors: Tensors, kind: float = 2.0) -> torch.Tensor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from .formats import wide
+from .low_precision_rounding import wide
 
 BLOCKWISE = 0
 PAIRWISE = 1

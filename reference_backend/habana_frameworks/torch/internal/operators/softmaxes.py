@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from . import formats, scales
-from .formats import wide
+from . import low_precision_rounding, scales
+from .low_precision_rounding import wide
 from .scales import Scale
 
 
@@ -32,7 +32,7 @@ def softmax_fp8(
     found = torch.softmax(values, -1)
     if output_scale is None:
         return found.to(torch.bfloat16)
-    return formats.to_fp8(scales.times(found, output_scale), formats.E4M3)
+    return low_precision_rounding.to_fp8(scales.times(found, output_scale), low_precision_rounding.E4M3)
 
 
 def scaled_masked_softmax(input: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:
@@ -107,7 +107,11 @@ def scaled_masked_triangular_softmax(
     open_ = (column <= row) & (column >= start) & (column < end)
     found = _softmax_where(wide(self) * inv_scale_attn, open_)
     result = self.dtype if out_dtype is None else out_dtype
-    return formats.to_fp8(found, result) if result in formats.FP8 else found.to(result)
+    return (
+        low_precision_rounding.to_fp8(found, result)
+        if result in low_precision_rounding.FP8
+        else found.to(result)
+    )
 
 
 def custom_softmax(input: torch.Tensor, flavor: int) -> torch.Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .replacing import replace
+from .wrap_function import replace
 
 
 def count_devices() -> None:

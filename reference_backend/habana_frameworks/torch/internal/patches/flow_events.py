@@ -17,7 +17,7 @@ from habana_frameworks.torch.internal.settings import bridge_config
 
 from torch.autograd import profiler
 
-from .replacing import replace
+from .wrap_function import replace
 
 _CATEGORY = "ac2g"  # torch's for arrows from the CPU to a device
 

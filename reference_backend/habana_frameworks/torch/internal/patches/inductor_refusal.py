@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .import_hooks import when_imported
-from .replacing import replace
+from .wrap_function import replace
 
 
 def refuse_hpu() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
-from .replacing import replace
+from .wrap_function import replace
 
 
 def allow_foreach() -> None:

@@ -18,7 +18,7 @@ import torch
 import torch.profiler
 from torch._C._profiler import ProfilerActivity as Native
 
-from .replacing import replace
+from .wrap_function import replace
 
 _VARIABLE = "HPU_REFERENCE_PROFILER_ACTIVITY"
 

@@ -17,7 +17,7 @@ import torch
 from torch.autograd import DeviceType, profiler, profiler_util
 
 from .profiler_activity import DebugActivity
-from .replacing import replace
+from .wrap_function import replace
 
 _MEMORY = "[memory]"
 _log = logging.getLogger("habana_frameworks.torch.profiler")

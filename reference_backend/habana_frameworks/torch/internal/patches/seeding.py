@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .replacing import replace
+from .wrap_function import replace
 
 
 def seed_hpu() -> None:

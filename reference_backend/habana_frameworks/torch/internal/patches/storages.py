@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .replacing import replace
+from .wrap_function import replace
 
 
 def construct_sparse() -> None:

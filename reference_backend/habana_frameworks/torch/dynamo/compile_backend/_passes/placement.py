@@ -7,7 +7,7 @@ import operator
 import torch
 from torch.fx import Node
 
-from .. import shared_layer
+from .. import recipe_support
 from ..aliases import is_view
 from ..context import OptimizerContext, Placement, graph_outputs, is_mutating, tensors_in, value_of
 
@@ -22,7 +22,7 @@ def pass_mark_placement(ctx: OptimizerContext) -> bool:
     for node in ctx.graph_module.graph.nodes:
         if node.op in ("placeholder", "output"):
             continue
-        placement = shared_layer.place(node, ctx.fused)
+        placement = recipe_support.place(node, ctx.fused)
         if node.target is operator.getitem and isinstance(node.args[0], Node):
             placement = node.args[0].meta.get("placement", Placement.CALL)
         elif node.op == "get_attr":

@@ -10,7 +10,7 @@ from habana_frameworks.torch import _C
 import torch
 from torch.fx import Node
 
-from .. import calls, config, graph_text, recipes, summary
+from .. import config, graph_text, operator_by_operator, recipes, summary
 from ..context import OptimizerContext, Placement, graph_outputs, value_of
 from ..schedule import Schedule
 from .partitioner import dissolve_clusters
@@ -47,7 +47,7 @@ def pass_compile_clusters(ctx: OptimizerContext) -> bool:
         graph_text.log_graph(partition)
         graph_text.dump_cluster(partition)
         if not ctx.use_recipes:
-            partition.recipe = calls.by_calls(partition.module)
+            partition.recipe = operator_by_operator.by_calls(partition.module)
             continue
         start = time.perf_counter()
         must_keep = [

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from habana_frameworks.torch.internal.operators import formats
+from habana_frameworks.torch.internal.operators import low_precision_rounding
 
 import torch
 
@@ -105,7 +105,7 @@ def get_fp8_te_sr(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> bool
 
 def get_fp8_max(fp8_recipe: DelayedScaling, fprop_tensor: bool = True) -> float:
     """Largest number of a recipe's format on this device: a profile of hardware may have a smaller one."""
-    return formats.largest(get_fp8_te_dtype(fp8_recipe, fprop_tensor))
+    return low_precision_rounding.largest(get_fp8_te_dtype(fp8_recipe, fprop_tensor))
 
 
 def _default_sf_compute(amax: torch.Tensor, scale: torch.Tensor, fp8_max: float, margin: int) -> torch.Tensor:

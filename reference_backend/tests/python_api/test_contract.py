@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch.ao.quantization.fx import _decomposed  # noqa: F401  (registers quantized_decomposed)
 
-from . import contract
+from . import public_api_contract
 
 _NAMES = (Path(__file__).parent / "contract_names.txt").read_text()
 
@@ -43,12 +43,12 @@ def test_a_name_of_the_contract_exists(module: str, name: str) -> None:
     assert exists(module, name)
 
 
-@pytest.mark.parametrize("line", contract.NAMES.read_text().splitlines())
+@pytest.mark.parametrize("line", public_api_contract.NAMES.read_text().splitlines())
 def test_a_name_of_the_tables_exists(line: str) -> None:
     module, name = line.split(" ")
     if name.startswith(("quantizer", "quantize_pt2e")):
         pytest.importorskip("torchao", reason="torchao is not installed.")
-    assert contract.has(module, name)
+    assert public_api_contract.has(module, name)
 
 
 def _types(schema: torch._C.FunctionSchema) -> tuple[list[tuple[object, ...]], list[str]]:
@@ -66,7 +66,7 @@ def _types(schema: torch._C.FunctionSchema) -> tuple[list[tuple[object, ...]], l
 def _schemas() -> dict[str, list[torch._C.FunctionSchema]]:
     """The schemas of the document by name: two if lazy and eager libraries differ."""
     found: dict[str, list[torch._C.FunctionSchema]] = {}
-    for line in contract.OPERATORS.read_text().splitlines():
+    for line in public_api_contract.OPERATORS.read_text().splitlines():
         schema = torch._C.parse_schema(line)
         found.setdefault(f"{schema.name}.{schema.overload_name}", []).append(schema)
     return found

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .replacing import replace
+from .wrap_function import replace
 
 #: Functions of `torch._C` by which torch changes them.
 SETTERS = (

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from .fake_results import ask_the_cpu
+from .fake_shapes import ask_the_cpu
 from .import_hooks import when_imported
-from .replacing import replace
+from .wrap_function import replace
 
 
 def lift_rule() -> None:

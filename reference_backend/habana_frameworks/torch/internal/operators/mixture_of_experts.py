@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch.nn import functional
 
-from .formats import wide
+from .low_precision_rounding import wide
 
 _ACTIVATIONS = {"gelu": functional.gelu, "relu": functional.relu, "silu": functional.silu}
 

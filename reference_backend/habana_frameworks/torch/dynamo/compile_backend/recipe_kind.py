@@ -9,7 +9,7 @@ import functools
 import warnings
 from typing import Any
 
-from habana_frameworks.torch.internal.settings import profile
+from habana_frameworks.torch.internal.settings import hardware_limits
 
 from .passes import MAKING_RECIPES, is_disabled
 
@@ -29,7 +29,7 @@ def choose(settings: dict[str, Any], is_dynamic: bool) -> str:
     if any(map(is_disabled, MAKING_RECIPES)):
         return "calls"
     executable = str(settings["executable"])
-    if profile.name():
+    if hardware_limits.name():
         if executable == "fused":
             raise RuntimeError(
                 "executable='fused' has no limits of a profile: use 'auto', or unset HPU_REFERENCE_PROFILE"

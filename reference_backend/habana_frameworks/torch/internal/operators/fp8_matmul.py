@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch.nn import functional
 
-from . import formats, scales
+from . import low_precision_rounding, scales
 from .scales import Scale
 
 
@@ -92,7 +92,11 @@ def sum_fp8(
     """Sum in float32; the result is fp8 as ``self`` if no dtype is given."""
     found = torch.sum(self.float(), dim=tuple(dim) if dim else None, keepdim=keepdim)
     result = self.dtype if out_dtype is None else out_dtype
-    return formats.to_fp8(found, result) if result in formats.FP8 else found.to(result)
+    return (
+        low_precision_rounding.to_fp8(found, result)
+        if result in low_precision_rounding.FP8
+        else found.to(result)
+    )
 
 
 def masked_batch_gemm(

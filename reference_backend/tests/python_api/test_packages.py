@@ -288,13 +288,13 @@ def test_public_modules_are_attributes_once_the_package_is_imported(output_of):
 
 
 def test_moved_modules_are_the_same_under_their_public_paths():
-    from habana_frameworks.torch.dynamo.compile_backend import calls, context, recipes
+    from habana_frameworks.torch.dynamo.compile_backend import context, operator_by_operator, recipes
     from habana_frameworks.torch.dynamo.compile_backend._passes import utils
     from habana_frameworks.torch.hpu import metric_kinds, metrics
     from habana_frameworks.torch.internal import events
     from habana_frameworks.torch.utils import event_dispatcher
 
     assert utils.OptimizerContext is context.OptimizerContext
-    assert recipes.executed_graphs is calls.executed_graphs
+    assert recipes.executed_graphs is operator_by_operator.executed_graphs
     assert metrics.Metric is metric_kinds.Metric
     assert event_dispatcher.EventDispatcher is events.EventDispatcher

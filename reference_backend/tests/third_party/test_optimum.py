@@ -1,7 +1,7 @@
 """optimum-habana, unchanged: each of its modules can be imported, and its trainer learns as on the CPU.
 
 optimum-habana is not a requirement of the project: without it, these tests are skipped. It asks pip for a
-distribution named habana-torch-plugin, which ``reference_backend/companion`` is.
+distribution named habana-torch-plugin, which ``reference_backend/habana_torch_plugin_stub`` is.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from .import_hooks import when_imported
-from .replacing import replace
+from .wrap_function import replace
 
 #: The parameter of torch's function by which it sums and divides.
 _BY_SUM = "force_sum_reduction_for_comms"

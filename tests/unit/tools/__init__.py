@@ -1,0 +1,1 @@
+"""Tests of the tools of the checkout."""

@@ -1,0 +1,1 @@
+"""Tools of the checkout: mutation testing, generators of committed tables, upstream coverage; in no wheel."""
