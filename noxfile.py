@@ -16,13 +16,13 @@ import nox
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from sessions import coverage as measures
+from sessions import code_coverage as measures
 from sessions import matrix as matrices
 from sessions import wheel as wheels
 from sessions import workflows as checks
-from sessions.clients import session as programs
 from sessions.environments import BACKEND, ROOT, Environment, install_torch, prepare, prepare_fork
 from sessions.sanitize import session as sanitizers
+from sessions.third_party import run as programs
 
 TARGET = "hpu-reference"
 #: What ``nox -s conformance`` runs: environments with the modes of the reference device that belong to each.
@@ -31,7 +31,7 @@ LEGS = {"device": ("eager", "compile", "graph", "distributed"), "fork": ("lazy",
 #: Arguments of pytest for all tests. A file stays in one worker, so that its tests share what they set up.
 TESTS = (
     *("-q", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "--no-loadscope-reorder"),
-    *("-p", "tests.support.scheduling", "tests", "reference_backend/tests"),
+    *("-p", "tests.support.longest_first_plugin", "tests", "reference_backend/tests"),
 )
 #: Tests of the reference device that lazy mode must pass as well.
 LAZY = (
@@ -202,7 +202,7 @@ def power(session: nox.Session) -> None:
     arguments.add_argument("-o", "--output", type=Path, default=Path("power-out"))
     own, others = arguments.parse_known_args(session.posargs)
     build = {"CONFORMANCE_POWER_BUILD": str((own.output / "build").resolve())}
-    for file in sorted(Path("tests/power").glob("test_*.py")):  # a process each
+    for file in sorted(Path("tests/mutation").glob("test_*.py")):  # a process each
         environment.run("python", "-m", "pytest", "-q", str(file), env=build)
     environment.run("python", "-m", "tools.mutation", "-o", str(own.output), *others)
 
@@ -232,8 +232,8 @@ def lint(session: nox.Session) -> None:
     environment.run("lint-imports", "--no-cache")
     with session.chdir(BACKEND):
         environment.run("lint-imports", "--no-cache", env={"PYTHONPATH": str(BACKEND)})
-    environment.run("python", "-m", "sessions.prose")
-    environment.run("python", "-m", "sessions.references")
+    environment.run("python", "-m", "sessions.english_lint")
+    environment.run("python", "-m", "sessions.doc_references")
     sources = session.run("git", "ls-files", "*.cpp", "*.h", external=True, silent=True) or ""
     environment.run("clang-format", "--dry-run", "-Werror", *sources.split())
 
@@ -276,7 +276,7 @@ def stand_ins(session: nox.Session) -> None:
     environment = Environment(session)
     install_torch(environment)
     environment.install(*wheels.BUILD_WITH)
-    environment.run("python", "-m", "sessions.stand_ins", *session.posargs)
+    environment.run("python", "-m", "sessions.variant_wheel", *session.posargs)
 
 
 @nox.session

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.suite_process import Run, conformance
+from tests.support.cli_process import Run, conformance
 
 
 @pytest.fixture()

@@ -106,18 +106,19 @@ def _source(entry: Property) -> Iterator[str]:
 def _faults(entry: Property) -> Iterator[str]:
     """The kinds of planted faults that the property is there to see."""
     from conformance.behaviours.behaviour import BEHAVIOURS
-    from tools.mutation.designated_properties import SEES
-    from tools.mutation.operators import KINDS
+    from conformance.plan.levels.mutation_operators import mutation_operators
 
     behaviour = BEHAVIOURS.get(entry.name)
-    words = {entry.name, behaviour.area if behaviour is not None else entry.name}
-    kinds = [kind for kind, seer in SEES.items() if seer in words]
+    names = {entry.name, behaviour.area if behaviour is not None else entry.name}
+    designated = {
+        name: operator for name, operator in mutation_operators().items() if operator.designated in names
+    }
     if behaviour is not None and behaviour.sees:
-        yield f"  sees, planted in the tests: {', '.join(behaviour.sees)}"
-    if kinds:
-        yield "  sees, of the faults of docs/power.md:"
-        for kind in kinds:
-            yield f"    {kind}" + (f": {KINDS[kind]}" if kind in KINDS else "")
+        yield f"  detects these injected faults in its test: {', '.join(behaviour.sees)}"
+    if designated:
+        yield "  is designated to kill these mutation operators (docs/mutation-testing.md):"
+        for name, operator in designated.items():
+            yield f"    {name}: {operator.text}"
 
 
 def _samples(entry: Property, result_id: ResultId) -> Iterator[str]:

@@ -8,7 +8,7 @@ import shutil
 import nox
 
 from sessions.environments import ROOT, Environment, build_copy, install_torch
-from sessions.sanitize.kinds import KINDS, starter, variables
+from sessions.sanitize.builds import KINDS, starter, variables
 from sessions.sanitize.reports import summaries
 
 FOLDER = ROOT / ".nox" / "sanitize"

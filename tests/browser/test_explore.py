@@ -14,8 +14,8 @@ import pytest
 
 from conformance import cli
 from conformance.results import document
-from tests.browser import chromium, pictures
-from tests.support.site_runs import TODAY, failing, made
+from tests.browser import chromium, screenshots
+from tests.support.sample_site_runs import TODAY, failing, made
 
 pytest.importorskip("selenium", reason="selenium is not installed; run nox -s browser")
 
@@ -152,7 +152,7 @@ def test_it_looks_as_somebody_has_seen_it(
     browser.get(f"{address}/{place}")
     if "#" in place:
         WebDriverWait(browser, 20).until(view)
-    pictures.compare(browser, f"site-{name}", tmp_path)
+    screenshots.compare(browser, f"site-{name}", tmp_path)
 
 
 def test_a_backend_has_the_trend_of_its_level(browser: Any, address: str) -> None:

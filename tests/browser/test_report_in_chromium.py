@@ -14,8 +14,8 @@ from conformance.model.records import Leg, ResultRow
 from conformance.model.verdicts import Verdict
 from conformance.report import html
 from conformance.results import document
-from tests.browser import chromium, pictures
-from tests.support.certifiable import leg, settled, with_rows
+from tests.browser import chromium, screenshots
+from tests.support.sample_passing_leg import leg, settled, with_rows
 
 pytest.importorskip("selenium", reason="selenium is not installed; run nox -s browser")
 
@@ -136,7 +136,7 @@ def test_it_looks_as_somebody_has_seen_it(
 ) -> None:
     view, _, scheme = name.partition("-")
     page = open_page(f"{reports[target]}#view={view}")
-    pictures.compare(page, f"report-{target}-{name}", tmp_path, dark=scheme == "dark")
+    screenshots.compare(page, f"report-{target}-{name}", tmp_path, dark=scheme == "dark")
 
 
 def test_a_page_that_looks_different_is_seen(
@@ -145,10 +145,10 @@ def test_a_page_that_looks_different_is_seen(
     page = open_page(f"{reports['early']}#view=overview")
     page.execute_script("document.querySelector('main').style.marginLeft = '20rem'")
     with pytest.raises(AssertionError, match="report-early-overview-light differs"):
-        pictures.compare(page, "report-early-overview-light", tmp_path)
+        screenshots.compare(page, "report-early-overview-light", tmp_path)
     assert (tmp_path / "report-early-overview-light.png").is_file()
     with pytest.raises(AssertionError, match="report-green-overview-light differs"):
-        pictures.compare(
+        screenshots.compare(
             open_page(f"{reports['early']}#view=overview"), "report-green-overview-light", tmp_path
         )
 

@@ -11,7 +11,7 @@ import pytest
 
 from conformance.report import html
 from conformance.results import document
-from tests.support.legs import leg
+from tests.support.sample_legs import leg
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run the page's script")
 

@@ -18,7 +18,7 @@ import pytest
 from conformance import cli
 from conformance.results import document
 from tests.browser.chromium import shot
-from tests.support.site_runs import TODAY, failing, made, night, refused, table
+from tests.support.sample_site_runs import TODAY, failing, made, night, refused, table
 
 pytest.importorskip("selenium", reason="selenium is not installed; run nox -s browser")
 

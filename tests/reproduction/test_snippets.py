@@ -21,8 +21,8 @@ from conformance.report import html, output_files, snippet_files
 from conformance.reproduction import script
 from conformance.reproduction.inline_source import Collector
 from conformance.reproduction.literals import Writer
-from tests.reproduction import red_results
-from tests.reproduction.forks import Server
+from tests.reproduction import failing_results
+from tests.reproduction.fork_server import Server
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -59,7 +59,7 @@ def server(fault: str, shared_server: Server) -> Iterator[Server]:
 
 
 #: Outside the nightly run every second one.
-TRIED = red_results.RED[:: 1 if os.environ.get("CONFORMANCE_NIGHTLY") == "1" else 2]
+TRIED = failing_results.RED[:: 1 if os.environ.get("CONFORMANCE_NIGHTLY") == "1" else 2]
 
 
 @pytest.mark.parametrize(("mode", "fault", "ids"), TRIED, ids=[f"{row[1]}-{row[2][0]}" for row in TRIED])
@@ -81,14 +81,14 @@ def test_a_snippet_shows_the_fault_and_its_end(server: Server, mode: str, fault:
 
 @pytest.mark.parametrize("kind", ["operator", "overload", "module", "optimizer", "device"])
 def test_every_property_has_a_snippet_here(kind: str) -> None:
-    shown = {text.split("/")[0] for _, _, ids in red_results.RED for text in ids}
+    shown = {text.split("/")[0] for _, _, ids in failing_results.RED for text in ids}
     unshown = {"huge_tensors"}  # it takes 8 GiB
     assert {entry.name for entry in properties(kind)} - unshown <= shown
 
 
 def test_every_behaviour_has_a_script() -> None:
     """Their checks are all of one form, so that it is enough to see that each program can be written down."""
-    shown = {text.split("/")[0] for _, _, ids in red_results.RED for text in ids}
+    shown = {text.split("/")[0] for _, _, ids in failing_results.RED for text in ids}
     lazy = {entry.name for entry in properties("api") if entry.modes == ("lazy",)}
     assert {entry.name for entry in properties("api")} - shown - lazy <= set(BEHAVIOURS)
     for name, entry in BEHAVIOURS.items():

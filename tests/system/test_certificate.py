@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conformance import cli
-from tests.support import ROOT, certifiable
+from tests.support import ROOT, sample_passing_leg
 
 Json = dict[str, Any]
 
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 @pytest.fixture(scope="module", autouse=True)
 def _settled() -> Iterator[None]:
     """See `certifiable.settled`: processes of these tests have the real digest, which is another one."""
-    with certifiable.settled():
+    with sample_passing_leg.settled():
         yield
 
 
@@ -28,7 +28,7 @@ def _settled() -> Iterator[None]:
 def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sound bundle of level core."""
     folder = tmp_path_factory.mktemp("issued")
-    out = certifiable.folder(folder / "out", certifiable.leg("core"))
+    out = sample_passing_leg.folder(folder / "out", sample_passing_leg.leg("core"))
     assert cli.main(["certify", str(out), "-o", str(folder / "core.zip")]) == 0
     return folder / "core.zip"
 
@@ -41,7 +41,7 @@ def test_nothing_of_a_bundle_is_imported_and_no_torch_is_needed(issued: Path, tm
     def change(certificate: Json, results: Json) -> None:
         results["legs"][0]["facts"]["extra"] = ["mine"]
 
-    other = certifiable.rewritten(issued, tmp_path / "other.zip", change)
+    other = sample_passing_leg.rewritten(issued, tmp_path / "other.zip", change)
     # The suite of that process has its real digest, which is another than that of the made-up results.
     for path, words in ((issued, "another copy of the suite"), (other, "extra modules (mine)")):
         done = subprocess.run(

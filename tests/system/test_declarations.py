@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.suite_process import Run
+from tests.support.cli_process import Run
 
 Cli = Callable[..., Run]
 
@@ -21,7 +21,7 @@ def patterns(*lines: str) -> str:
 
 @pytest.mark.parametrize(
     "command",
-    [("run", "-k", "good0", "--level", "smoke"), ("doctor", "--extra", "tests.support.sham")],
+    [("run", "-k", "good0", "--level", "smoke"), ("doctor", "--extra", "tests.support.misbehaving_subjects")],
     ids=["run", "doctor"],
 )
 def test_a_part_of_a_run_and_the_doctor_look_too(cli: Cli, tmp_path: Path, command: tuple[str, ...]) -> None:

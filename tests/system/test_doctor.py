@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.suite_process import Run
+from tests.support.cli_process import Run
 
 Cli = Callable[..., Run]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from expecttest import assert_expected_inline
 
 from conformance.expectations import edit
-from tests.support.legs import expected
-from tests.support.suite_process import Run, bare_target
+from tests.support.cli_process import Run, bare_target
+from tests.support.sample_legs import expected
 
 Cli = Callable[..., Run]
 
@@ -32,7 +32,16 @@ def test_expectations_from_a_run_to_a_clean_one(cli: Cli, tmp_path: Path) -> Non
     assert run.code == 1
     assert "problem: expectation acts/*@* (value) in old.toml is over-broad: 3 of the 8 results" in run.out
     assert "problem: expectation acts/good0@int64 (value) in old.toml is stale" in run.out
-    update = ("expect", "update", "out", *more, "--extra", "tests.support.sham", "--until", "2999-01-01")
+    update = (
+        "expect",
+        "update",
+        "out",
+        *more,
+        "--extra",
+        "tests.support.misbehaving_subjects",
+        "--until",
+        "2999-01-01",
+    )
     shown = cli(*update, sham=sham)
     assert shown.code == 1
     assert not (tmp_path / "known" / "new.toml").exists()
@@ -60,9 +69,9 @@ until = "2999-01-01"
     new.write_text(new.read_text().replace('"unread"', '"feature"').replace('""', '"docs/x.md"'))
     clean = cli("run", *more, "-n", "1", sham=sham)
     assert (clean.code, clean.results["totals"]) == (0, {"xfail": 5, "pass": 11}), clean.out
-    checked = cli("expect", "check", "out", *more, "--extra", "tests.support.sham", sham=sham)
+    checked = cli("expect", "check", "out", *more, "--extra", "tests.support.misbehaving_subjects", sham=sham)
     assert (checked.code, checked.out.splitlines()[-1]) == (0, "4 entries are true"), checked.out
-    part = cli("expect", "check", *more, "--extra", "tests.support.sham", sham=sham)
+    part = cli("expect", "check", *more, "--extra", "tests.support.misbehaving_subjects", sham=sham)
     assert (part.code, part.out) == (
         0,
         "4 entries: names, modes and days are right; whether they are stale only a whole run at the level "
@@ -76,7 +85,7 @@ def test_a_run_says_what_an_unknown_name_may_have_meant(cli: Cli, tmp_path: Path
     run = cli("run", "--target", "mine.toml")
     assert run.code == 2
     assert "(did you mean acts/good0@*?); remove or rename them" in run.err
-    found = cli("expect", "check", "--target", "mine.toml", "--extra", "tests.support.sham")
+    found = cli("expect", "check", "--target", "mine.toml", "--extra", "tests.support.misbehaving_subjects")
     assert found.code == 1
     assert "names no result of this target; rename it to acts/good0@*, or remove it" in found.out
 
@@ -84,12 +93,23 @@ def test_a_run_says_what_an_unknown_name_may_have_meant(cli: Cli, tmp_path: Path
 def test_entries_are_shown_that_have_no_place_to_be_written_to(cli: Cli, tmp_path: Path) -> None:
     target = ("--target", bare_target(tmp_path))
     cli("run", *target, "-n", "1", sham="fail")
-    shown = cli("expect", "update", "out", *target, "--extra", "tests.support.sham", sham="fail")
+    shown = cli(
+        "expect", "update", "out", *target, "--extra", "tests.support.misbehaving_subjects", sham="fail"
+    )
     assert shown.code == 1, shown.err
     assert '+id = "acts/fail0@*"' in shown.out
     lacks = 'target file bare.toml names no expectations; add the line expectations = "expectations"'
     assert f"note: {lacks}" in shown.out
-    written = cli("expect", "update", "out", *target, "--extra", "tests.support.sham", "--write", sham="fail")
+    written = cli(
+        "expect",
+        "update",
+        "out",
+        *target,
+        "--extra",
+        "tests.support.misbehaving_subjects",
+        "--write",
+        sham="fail",
+    )
     assert (written.code, lacks in written.err) == (2, True)
     assert not (tmp_path / "expectations").exists()
 
@@ -97,7 +117,9 @@ def test_entries_are_shown_that_have_no_place_to_be_written_to(cli: Cli, tmp_pat
 def test_a_check_refuses_the_run_of_another_target(cli: Cli, tmp_path: Path) -> None:
     vendor(tmp_path)
     cli("run", "-n", "1", "--level", "smoke")
-    found = cli("expect", "check", "out", "--target", "mine.toml", "--extra", "tests.support.sham")
+    found = cli(
+        "expect", "check", "out", "--target", "mine.toml", "--extra", "tests.support.misbehaving_subjects"
+    )
     assert found.code == 2
     assert "the run has no results of target 'mine'; name another one" in found.err
 

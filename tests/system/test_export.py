@@ -9,8 +9,8 @@ import sys
 
 from conformance import cli
 from tests.support import python_path
-from tests.support.certifiable import folder, settled
-from tests.support.deviating import leg, row
+from tests.support.sample_deviating_leg import leg, row
+from tests.support.sample_passing_leg import folder, settled
 
 #: A device that torch knows by name alone; the tests of the class touch no tensor.
 SCRIPT = """

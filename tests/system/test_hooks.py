@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.suite_process import bare_target
+from tests.support.cli_process import bare_target
 
 
 def conformance(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.suite_process import Run, conformance
+from tests.support.cli_process import Run, conformance
 
 SHAM = "good,segfault,crash_once,hang_with_gil,poison,silent_poison,vacuous,error,leaves,grad_off,crash_after"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.suite_process import bare_target, environment
+from tests.support.cli_process import bare_target, environment
 
 
 def alive(pid: int) -> bool:
@@ -34,7 +34,7 @@ def test_workers_end_with_a_runner_that_is_killed(tmp_path: Path, workers: str) 
         "--target",
         bare_target(tmp_path),
         "--extra",
-        "tests.support.sham",
+        "tests.support.misbehaving_subjects",
     ]
     command += ["-n", workers, "-o", "out"]
     variables = environment(tmp_path, "hang_with_gil,good", SHAM_COPIES="2")

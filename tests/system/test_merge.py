@@ -10,8 +10,8 @@ from pathlib import Path
 
 from conformance.report import output_files
 from tests.support import python_path
-from tests.support.legs import leg
-from tests.support.suite_process import Run
+from tests.support.cli_process import Run
+from tests.support.sample_legs import leg
 
 Cli = Callable[..., Run]
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.suite_process import environment
+from tests.support.cli_process import environment
 
 
 def test_the_plugin_works_without_the_runner(tmp_path: Path) -> None:
@@ -23,9 +23,9 @@ def test_the_plugin_works_without_the_runner(tmp_path: Path) -> None:
     ]
     command += [
         "conformance.pytest_modules",
-        "tests.support.sham",
+        "tests.support.misbehaving_subjects",
         "--conformance-extra",
-        "tests.support.sham",
+        "tests.support.misbehaving_subjects",
         "-n",
         "2",
         "--conformance-level",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.suite_process import Run
+from tests.support.cli_process import Run
 
 Cli = Callable[..., Run]
 

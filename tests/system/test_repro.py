@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from expecttest import assert_expected_inline
 
-from tests.support.suite_process import Run
+from tests.support.cli_process import Run
 
 ADD = "value/add@float32"
 

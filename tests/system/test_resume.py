@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from conformance.results.journal import Journal
-from tests.support.suite_process import Run, bare_target, environment
+from tests.support.cli_process import Run, bare_target, environment
 
 Cli = Callable[..., Run]
 
@@ -37,7 +37,7 @@ def killed(folder: Path, sham: str, *more: str) -> Run:
         "--target",
         bare_target(folder),
         "--extra",
-        "tests.support.sham",
+        "tests.support.misbehaving_subjects",
     ]
     words += ["-n", "1", "--level", "core", "-o", str(folder / "out"), *more]
     done = subprocess.run(

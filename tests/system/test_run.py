@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 from expecttest import assert_expected_inline
 
-from tests.support.suite_process import Run, bare_target, environment
+from tests.support.cli_process import Run, bare_target, environment
 
 Cli = Callable[..., Run]
 
@@ -129,7 +129,7 @@ def test_ctrl_c_writes_what_there_is(tmp_path: Path) -> None:
         "--target",
         bare_target(tmp_path),
         "--extra",
-        "tests.support.sham",
+        "tests.support.misbehaving_subjects",
         "-n",
         "1",
         "-o",

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT
-from tests.support.suite_process import Run, bare_target, conformance, environment
+from tests.support.cli_process import Run, bare_target, conformance, environment
 
 SCALE = ROOT / "docs" / "scale"
 #: One subject is in shard 1 of 4 and two in shard 2; shards 3 and 4 have none. The last kills the run once.
@@ -43,7 +43,7 @@ class Lab:
 
     @property
     def options(self) -> list[str]:
-        known = ["--target", str(self.folder / "bare.toml"), "--extra", "tests.support.sham"]
+        known = ["--target", str(self.folder / "bare.toml"), "--extra", "tests.support.misbehaving_subjects"]
         return [*known, "--level", "core"]
 
     def call(self, command: Sequence[str], **variables: str) -> Run:

@@ -1,4 +1,4 @@
-"""Workflows executed on this machine (sessions/workflows/tools/run.mjs)."""
+"""Workflows executed on this machine (sessions/workflows/tools/run_workflow.mjs)."""
 
 from __future__ import annotations
 

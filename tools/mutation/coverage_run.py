@@ -15,7 +15,7 @@ from conformance.model.vocabulary import LEVELS
 from conformance.plan.selection import Matcher
 from conformance.samples.dispatched_kernels import base_name
 from tools.mutation import operators
-from tools.mutation.designated_properties import ALSO_SEES, SEES
+from tools.mutation.designated_properties import ALSO_DESIGNATED, DESIGNATED
 from tools.mutation.mutant import Fault, scalar_types
 from tools.mutation.pool import Answer, Job, Pool
 
@@ -173,13 +173,13 @@ def _distance(mutant: Fault, result: str) -> int:
     """
     name, _, subject = result.partition("/")
     area = subject.rpartition("@")[0]
-    if name in ALSO_SEES.get(mutant.kind, ()) or area == SEES.get(mutant.kind):
+    if name in ALSO_DESIGNATED.get(mutant.kind, ()) or area == DESIGNATED.get(mutant.kind):
         return 0
     if not mutant.is_of_kernel:
         return 2 if name.startswith("overload-") else 1
     if not name.startswith("overload-") or base_name(subject.rpartition("@")[0]) != base_name(mutant.place):
         return 2
-    return int(SEES.get(mutant.kind) != name)
+    return int(DESIGNATED.get(mutant.kind) != name)
 
 
 @dataclasses.dataclass

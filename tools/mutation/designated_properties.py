@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 #: Kinds of faults by the property that is there to see them, or by the area of behaviours that is.
-_SEES: Mapping[str, Sequence[str]] = {
+_BY_PROPERTY: Mapping[str, Sequence[str]] = {
     "overload-forms": (
         *("last-element", "result-dtype", "result-strides", "aliasing-lost", "aliasing-gained", "bool-byte"),
         *("input-corrupted", "write-lost", "write-partial", "out-not-resized", "negative-dimension"),
@@ -58,11 +58,11 @@ _SEES: Mapping[str, Sequence[str]] = {
     "autocast": ("cast-missing", "cast-to-other-dtype", "cast-stale"),
 }
 #: Behaviours that see a kind at places that no overload's results call often, or in large calls.
-ALSO_SEES: Mapping[str, frozenset[str]] = {
+ALSO_DESIGNATED: Mapping[str, frozenset[str]] = {
     "leak": frozenset({"factories-many-times"}),
     "stale-result": frozenset({"factories-many-times"}),
     "flaky": frozenset({"factories-many-times"}),
     "above-size": frozenset({"large-factories"}),
 }
 #: The property or area by kind.
-SEES: Mapping[str, str] = {kind: name for name, group in _SEES.items() for kind in group}
+DESIGNATED: Mapping[str, str] = {kind: name for name, group in _BY_PROPERTY.items() for kind in group}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from conformance.model.vocabulary import LEVELS
 from tools.mutation import equivalent_mutants, injectors, necessary_properties, reported_faults
 from tools.mutation.campaign import Fate, MutantResult
-from tools.mutation.designated_properties import SEES
+from tools.mutation.designated_properties import DESIGNATED
 from tools.mutation.mutant import Fault
 from tools.mutation.necessary_properties import Necessity
 from tools.mutation.score import Tally
@@ -60,7 +60,7 @@ def markdown(
         if tally is not None:
             lines.append(
                 f"| {kind} | {tally.counted} | {_share(tally, 'full')} | {_share(tally, 'core')} | "
-                f"{tally.survived} | {tally.asleep} | {tally.excused} | {SEES[kind]} |"
+                f"{tally.survived} | {tally.asleep} | {tally.excused} | {DESIGNATED[kind]} |"
             )
     lines += ["", "## By sort of place", "", *_of_places(places)]
     outcomes = list(outcomes)
@@ -156,4 +156,4 @@ def _unseen(
             by_kind.setdefault(fault.kind, []).append(f"`{mutant}`")
     for kind, names in sorted(by_kind.items()):
         yield ""
-        yield f"**{kind}** ({SEES[kind]}): {', '.join(sorted(names))}"
+        yield f"**{kind}** ({DESIGNATED[kind]}): {', '.join(sorted(names))}"

@@ -1,1 +1,1 @@
-"""Behaviours by area: short programs that must show the same on the CPU and on the device."""
+"""Behaviours by API area: short programs whose observations must be the same on the CPU and on the device."""

@@ -1,4 +1,4 @@
-"""Helpers of behaviours of modules: modules whose results are exact."""
+"""Helpers for behaviours of modules: parameters that make the results exact."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def state(module: nn.Module) -> dict[str, torch.Tensor]:
     return dict(module.state_dict())
 
 
-#: Sums of whole numbers are exact if they are added up in order; kernels may transform them first
-#: (Winograd, Fourier), which rounds a few times more. Errors of one are still seen.
+#: Sums of whole numbers are exact if they are added in order. A kernel may transform its inputs first
+#: (Winograd, Fourier), which rounds a few more times. An error of one is still detected.
 ROUNDINGS = 32.0
 
 

@@ -1,4 +1,4 @@
-"""Conversions between tensors of the device and NumPy arrays, for expectations computed on the host."""
+"""Convert tensors of the device to NumPy arrays and back, for expectations that are computed on the host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from conformance.behaviours.lab import Lab, own_work
 from conformance.framework.compare import on_host
 
-#: NumPy's arrays have several dtypes here, which its annotations cannot follow.
+#: The arrays have several dtypes, which NumPy's annotations cannot express.
 Array = Any
 
 

@@ -1,4 +1,4 @@
-"""One call of each entry of torch's operator database, on a lab's device."""
+"""The first sample of each entry of torch's operator database, as a call on a lab's device."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from conformance.framework.trees import leaves, tensors, tree_map
 
 @dataclasses.dataclass(frozen=True)
 class OpInfoCall:
-    """The first sample of an entry: ``function(*arguments, **options)``; ``in_place`` writes its first
-    argument.
+    """The first sample of an OpInfo entry: ``function(*arguments, **options)``.
+
+    ``in_place`` is the variant that writes its first argument.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""Properties of a device's API: streams, events, memory, graphs."""
+"""Properties of a device's API: streams, events, memory and graphs."""

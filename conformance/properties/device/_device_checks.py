@@ -1,4 +1,4 @@
-"""The shared parts of the properties of a device's API."""
+"""Helper functions for the checks of a device's API."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SIZE = 1 << 12
 Applies = Callable[[Target, Subject], Sequence[str]]
 
 
-def about(name: str, *, delay: bool = False) -> Applies:
-    """Return the ``applies`` of a property of one part of the API.
+def applies_to_part(name: str, *, delay: bool = False) -> Applies:
+    """Return the ``applies`` function for properties of one part of the device API.
 
-    The host itself has no streams, events or pinned memory to speak of. With ``delay`` there is a result only
-    if the target's file names a hook by which work can be made to last.
+    The CPU has no streams, events or pinned memory, so only the part ``Compile`` applies to it. If ``delay``
+    is set, the target file must name the hook ``delay``, which prolongs work on a stream.
     """
 
     def applies(target: Target, subject: Subject) -> Sequence[str]:
@@ -38,38 +38,42 @@ def about(name: str, *, delay: bool = False) -> Applies:
 
 
 def zeros(target: Target, size: int = SIZE) -> torch.Tensor:
-    """Return zeros of int64 on the device, which are there when this returns."""
+    """Return int64 zeros on the device, after waiting until they are written."""
     tensor = torch.zeros(size, dtype=torch.int64, device=target.device)
     target.synchronize()
     return tensor
 
 
-def do(target: Target, recorder: Recorder, what: str, work: Callable[[], Any]) -> CallOutcome:
-    """Return the outcome of some work; an error is recorded."""
+def run_recorded(target: Target, recorder: Recorder, label: str, work: Callable[[], Any]) -> CallOutcome:
+    """Return the outcome of ``work``. Record an error as a failure."""
     outcome = attempt_on(target, work)
     if not outcome.ok:
         assert outcome.error is not None
         recorder.compared(1)
-        report_error(target, recorder, outcome.error, what=what)
+        report_error(target, recorder, outcome.error, what=label)
     return outcome
 
 
-def holds(recorder: Recorder, tensor: torch.Tensor, value: int, what: str) -> bool:
-    """Compare every element with one number."""
-    return compare_exact(recorder, tensor, torch.full(tensor.shape, value, dtype=tensor.dtype), what=what)
+def check_all_equal(recorder: Recorder, tensor: torch.Tensor, value: int, label: str) -> bool:
+    """Check that every element of the tensor equals ``value``."""
+    return compare_exact(recorder, tensor, torch.full(tensor.shape, value, dtype=tensor.dtype), what=label)
 
 
 @contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """Free the garbage of earlier work now, and let none be freed in the context: statistics would change."""
+def without_garbage_collection() -> Iterator[None]:
+    """Collect garbage now and disable the garbage collector in the context.
+
+    An object that is freed in the context would change the memory statistics.
+    """
     gc.collect()
     with collector_off():
         yield
 
 
-def slow(api: DeviceApi, recorder: Recorder, seconds: float = 0.05) -> None:
-    """Delay the stream, so that work which does not wait is wrong; without a way to delay that is left to
-    chance.
+def delay_stream(api: DeviceApi, recorder: Recorder, seconds: float = 0.05) -> None:
+    """Delay the current stream, so that work without the required wait gives a wrong result.
+
+    If the target has no hook ``delay``, record a note.
     """
     if not api.delay(seconds):
-        recorder.note("the target has no hook delay: work that does not wait is found by chance only")
+        recorder.note("the target has no hook delay: a missing wait is detected by chance only")

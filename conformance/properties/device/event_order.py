@@ -1,4 +1,4 @@
-"""Events order work across streams."""
+"""Check that events order work across streams."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from typing import Any
 from conformance.device import api as device_api
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.device._device_checks import about, do, holds, slow, zeros
+from conformance.properties.device._device_checks import (
+    applies_to_part,
+    check_all_equal,
+    delay_stream,
+    run_recorded,
+    zeros,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -19,7 +25,7 @@ def _wait_event(api: device_api.DeviceApi, producer: Any, consumer: Any) -> None
     consumer.wait_event(event)
 
 
-def _record_and_wait(api: device_api.DeviceApi, producer: Any, consumer: Any) -> None:
+def _record_event_and_wait(api: device_api.DeviceApi, producer: Any, consumer: Any) -> None:
     event = producer.record_event()
     event.wait(consumer)
 
@@ -28,17 +34,17 @@ def _wait_stream(api: device_api.DeviceApi, producer: Any, consumer: Any) -> Non
     consumer.wait_stream(producer)
 
 
-def _host(api: device_api.DeviceApi, producer: Any, consumer: Any) -> None:
+def _wait_on_host(api: device_api.DeviceApi, producer: Any, consumer: Any) -> None:
     event = api.event()
     event.record(producer)
     event.synchronize()
 
 
-WAYS: dict[str, Callable[[device_api.DeviceApi, Any, Any], None]] = {
+WAIT_METHODS: dict[str, Callable[[device_api.DeviceApi, Any, Any], None]] = {
     "Stream.wait_event": _wait_event,
-    "Event.wait": _record_and_wait,
+    "Event.wait": _record_event_and_wait,
     "Stream.wait_stream": _wait_stream,
-    "Event.synchronize": _host,
+    "Event.synchronize": _wait_on_host,
 }
 
 
@@ -46,36 +52,38 @@ WAYS: dict[str, Callable[[device_api.DeviceApi, Any, Any], None]] = {
     "event_order",
     subject_kind="device",
     statement=(
-        "A stream that waits for an event or a stream sees what was written before it, and nothing later."
+        "A stream that waits for an event or for another stream reads the data written before it, and "
+        "nothing that is written later."
     ),
     documentation="generated/torch.Event.html",
     level="core",
-    applies=about("Event"),
+    applies=applies_to_part("Event"),
     capabilities=("streams", "events"),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Write on one stream and read on another, ordered in each of the ways."""
+    """Write on one stream and read on another, ordered by each wait method."""
     api = device_api.device_api(target)
-    # Twice, with the same values: a device may run the first call of a kind at once, with nothing to order.
-    for place, (way, wait) in [*enumerate(WAYS.items()), *enumerate(WAYS.items())]:
+    # Run each method twice with the same values: a device may run the first call of an operator immediately,
+    # without a queue that needs ordering.
+    for index, (way, wait) in [*enumerate(WAIT_METHODS.items()), *enumerate(WAIT_METHODS.items())]:
         x, y = zeros(target), zeros(target)
 
-        def work(x: Any = x, y: Any = y, wait: Any = wait, value: int = 7 + place) -> None:
+        def work(x: Any = x, y: Any = y, wait: Any = wait, value: int = 7 + index) -> None:
             producer, consumer = api.stream(), api.stream()
             with api.on(producer):
-                slow(api, recorder)
+                delay_stream(api, recorder)
                 x.fill_(value)
             wait(api, producer, consumer)
             with api.on(consumer):
                 y.copy_(x)
-            # The producer's next write must wait in turn, else the copy may see it.
+            # The producer's next write must wait too, or the copy may read it.
             producer.wait_stream(consumer)
             with api.on(producer):
                 x.fill_(-1)
             consumer.synchronize()
             producer.synchronize()
 
-        if do(target, recorder, way, work).ok:
-            holds(recorder, y, 7 + place, f"what a stream read after {way}")
-            holds(recorder, x, -1, f"what was written after the reader of {way}")
+        if run_recorded(target, recorder, way, work).ok:
+            check_all_equal(recorder, y, 7 + index, f"the values that a stream read after {way}")
+            check_all_equal(recorder, x, -1, f"the values written after the reader of {way}")

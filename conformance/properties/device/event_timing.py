@@ -1,4 +1,4 @@
-"""Events measure time."""
+"""Check that events measure time."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.device._device_checks import about, do, slow, zeros
+from conformance.properties.device._device_checks import applies_to_part, delay_stream, run_recorded, zeros
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 #: Seconds of work before each event after the first.
 WORK = 0.01
-#: Milliseconds that the work before two events may take at most, as long as the host has not waited longer.
-MOST = 2000.0
-#: Milliseconds by which three measured intervals may fail to add up: a clock may tick once a microsecond.
+#: Upper limit in milliseconds for two pieces of work, unless the host itself waited longer.
+LONGEST = 2000.0
+#: Largest difference in milliseconds between an interval and the sum of its two parts. A clock may tick once
+#: a microsecond.
 RESOLUTION = 0.01
 
 
@@ -26,17 +27,17 @@ RESOLUTION = 0.01
     "event_timing",
     subject_kind="device",
     statement=(
-        "elapsed_time counts milliseconds, is not negative and adds up; it raises for events that were "
-        "not recorded or keep no time."
+        "elapsed_time returns milliseconds, is not negative, and adds up over consecutive intervals. It "
+        "raises for an event that was not recorded or was created without timing."
     ),
     documentation="generated/torch.Event.html",
     level="full",
-    applies=about("Event"),
+    applies=applies_to_part("Event"),
     capabilities=("events", "event_timing"),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Measure two pieces of work with three events, then query events that cannot be measured."""
     api = device_api.device_api(target)
     x = zeros(target)
 
@@ -46,35 +47,50 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         for event in events:
             event.record(stream)
             x.add_(1)
-            slow(api, recorder, WORK)
+            delay_stream(api, recorder, WORK)
         api.synchronize()
         times = [float(events[a].elapsed_time(events[b])) for a, b in ((0, 1), (1, 2), (0, 2))]
         try:
             return [*times, float(events[2].elapsed_time(events[0]))]
         except RuntimeError:
-            return [*times, -times[2]]  # documentation speaks of an end after the start alone
+            return [
+                *times,
+                -times[2],
+            ]  # the documentation covers only an end event that follows the start event
 
     started = time.perf_counter()
-    outcome = do(target, recorder, "measuring time", work)
+    outcome = run_recorded(target, recorder, "measuring time", work)
     waited = (time.perf_counter() - started) * 1000
     if outcome.ok:
-        first, second, both, back = outcome.value
-        least = 1000 * WORK if "delay" in target.hooks else 0.0
-        message = f"elapsed_time gives {both} ms for two pieces of work of {1000 * WORK:g} ms each"
-        fact(recorder, both >= least, Kind.VALUE, f"{message}, which is too little.")
-        fact(recorder, both <= max(waited, MOST), Kind.VALUE, f"{message}; the host waited for {waited} ms.")
-        good = min(first, second, both) >= 0
-        fact(recorder, good, Kind.VALUE, f"an event after another is {min(first, second, both)} ms later.")
-        text = f"{first} ms and {second} ms add up to {both} ms."
-        fact(recorder, abs(first + second - both) <= RESOLUTION + 1e-5 * both, Kind.VALUE, text)
-        message = f"the time from the last event back to the first is {back} ms, expected {-both} ms."
-        fact(recorder, abs(back + both) <= RESOLUTION + 1e-5 * both, Kind.VALUE, message)
-    recorded, fresh, timeless = api.event(timing=True), api.event(timing=True), api.event()
+        first, second, total, back = outcome.value
+        shortest = 1000 * WORK if "delay" in target.hooks else 0.0
+        message = f"elapsed_time gives {total} ms for two pieces of work of {1000 * WORK:g} ms each"
+        fact(recorder, total >= shortest, Kind.VALUE, f"{message}, which is too little.")
+        fact(
+            recorder,
+            total <= max(waited, LONGEST),
+            Kind.VALUE,
+            f"{message}; the host waited for {waited} ms.",
+        )
+        not_negative = min(first, second, total) >= 0
+        fact(
+            recorder,
+            not_negative,
+            Kind.VALUE,
+            f"an event after another is {min(first, second, total)} ms later.",
+        )
+        text = f"{first} ms and {second} ms add up to {total} ms."
+        fact(recorder, abs(first + second - total) <= RESOLUTION + 1e-5 * total, Kind.VALUE, text)
+        message = f"the time from the last event back to the first is {back} ms, expected {-total} ms."
+        fact(recorder, abs(back + total) <= RESOLUTION + 1e-5 * total, Kind.VALUE, message)
+    recorded, unrecorded, timeless = api.event(timing=True), api.event(timing=True), api.event()
     recorded.record(api.current())
     timeless.record(api.current())
     api.synchronize()
-    for event, what in ((fresh, "was not recorded"), (timeless, "keeps no time")):
+    for event, state in ((unrecorded, "was not recorded"), (timeless, "keeps no time")):
         error = attempt(lambda event=event: recorded.elapsed_time(event)).error  # type: ignore[misc]
-        shown = "no error" if error is None else type(error).__name__
-        message = f"elapsed_time to an event that {what} gives {shown}; RuntimeError or ValueError is due."
+        error_name = "no error" if error is None else type(error).__name__
+        message = (
+            f"elapsed_time to an event that {state} gives {error_name}; RuntimeError or ValueError is due."
+        )
         fact(recorder, isinstance(error, (RuntimeError, ValueError)), Kind.ERROR_TYPE, message)

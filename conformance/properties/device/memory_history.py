@@ -1,7 +1,8 @@
-"""The history of device memory: what torch's documentation of understanding memory usage says of a snapshot.
+"""Check snapshots of the device's memory history.
 
-https://docs.pytorch.org/docs/stable/torch_cuda_memory.html: a snapshot holds each allocation and free with
-its stack, and the segments with their blocks as they are.
+The requirements come from torch's page "Understanding CUDA Memory Usage"
+(https://docs.pytorch.org/docs/stable/torch_cuda_memory.html): a snapshot lists each allocation and free with
+its stack, and the segments with their current blocks.
 """
 
 from __future__ import annotations
@@ -16,73 +17,81 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.device._device_checks import about, do, uncollected
+from conformance.properties.device._device_checks import (
+    applies_to_part,
+    run_recorded,
+    without_garbage_collection,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 _FREED = ("free_completed", "free")
 
 
-def _allocate_here(api: DeviceApi, size: int) -> torch.Tensor:
+def _allocate_in_named_function(api: DeviceApi, size: int) -> torch.Tensor:
     return api.empty(size)
 
 
-def _recorded(api: DeviceApi, sizes: tuple[int, ...]) -> tuple[list[torch.Tensor], dict[str, Any], int]:
-    """Allocate twice as many blocks as there are sizes, and free every second one, while events are recorded.
+def _record_allocations(
+    api: DeviceApi, sizes: tuple[int, ...]
+) -> tuple[list[torch.Tensor], dict[str, Any], int]:
+    """Allocate two blocks of each size and free every second block, while events are recorded.
 
     Returns:
-        The blocks that are left, the snapshot, and the change of the bytes in use.
+        The remaining tensors, the snapshot, and the change of the allocated bytes.
     """
     history = api.memory_history()
-    with uncollected():
+    with without_garbage_collection():
         api.synchronize()
         before = api.allocated()
         history.start()
         try:
-            kept = [_allocate_here(api, size) for size in sizes for _ in range(2)]
-            del kept[::2]
+            retained = [_allocate_in_named_function(api, size) for size in sizes for _ in range(2)]
+            del retained[::2]
             api.synchronize()
             snapshot = history.snapshot()
         finally:
             history.stop()
-        return kept, snapshot, api.allocated() - before
+        return retained, snapshot, api.allocated() - before
 
 
 @register(
     "memory_events",
     subject_kind="device",
     statement=(
-        "A recorded history has each allocation with its address, its size and the stack of Python that made "
-        "it, and each free; replayed, it gives the statistics."
+        "A recorded history contains each allocation with its address, its size and the Python stack that "
+        "made it, and each free. Replaying the history gives the memory statistics."
     ),
     documentation="torch_cuda_memory.html",
     level="full",
-    applies=about("Memory"),
+    applies=applies_to_part("Memory"),
     capabilities=("memory_history", "memory_statistics"),
     modes=("eager",),
 )
 def events(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Compare the recorded allocations and frees with the tensors and the memory statistics."""
     api = device_api.device_api(target)
-    outcome = do(target, recorder, "recording allocations", lambda: _recorded(api, (1000, 3000, 70_000)))
+    outcome = run_recorded(
+        target, recorder, "recording allocations", lambda: _record_allocations(api, (1000, 3000, 70_000))
+    )
     if not outcome.ok:
         return
-    kept, snapshot, change = outcome.value
+    retained, snapshot, change = outcome.value
     traced = [event for device in snapshot["device_traces"] for event in device]
-    made = {event["addr"]: event for event in traced if event["action"] == "alloc"}
-    for tensor in kept:
-        event = made.get(tensor.data_ptr())
-        what = f"the allocation of {tensor.nbytes} bytes"
+    allocations = {event["addr"]: event for event in traced if event["action"] == "alloc"}
+    for tensor in retained:
+        event = allocations.get(tensor.data_ptr())
+        label = f"the allocation of {tensor.nbytes} bytes"
         if event is None:
-            recorder.fail(Kind.STATE, f"{what} is not in the history.")
+            recorder.fail(Kind.STATE, f"{label} is not in the history.")
             continue
-        fact(recorder, event["size"] >= tensor.nbytes, Kind.VALUE, f"{what} has the size {event['size']}.")
+        fact(recorder, event["size"] >= tensor.nbytes, Kind.VALUE, f"{label} has the size {event['size']}.")
         names = [frame["name"] for frame in event["frames"]]
         fact(
             recorder,
-            _allocate_here.__name__ in names,
+            _allocate_in_named_function.__name__ in names,
             Kind.STATE,
-            f"{what} has not its function in its stack: {names[:5]}",
+            f"{label} has not its function in its stack: {names[:5]}",
         )
     live: dict[int, int] = {}
     for event in traced:
@@ -92,18 +101,18 @@ def events(target: Target, subject: Subject, recorder: Recorder) -> None:
             live.pop(event["addr"], None)
     fact(
         recorder,
-        set(live) == {tensor.data_ptr() for tensor in kept},
+        set(live) == {tensor.data_ptr() for tensor in retained},
         Kind.STATE,
-        f"replayed, {len(live)} blocks are left, expected {len(kept)}.",
+        f"replayed, {len(live)} blocks are left, expected {len(retained)}.",
     )
-    # An event may have the size that was asked for; the statistics count whole blocks.
-    least = sum(tensor.nbytes for tensor in kept)
+    # An event may have the requested size. The statistics count whole blocks.
+    required = sum(tensor.nbytes for tensor in retained)
     total = sum(live.values())
     fact(
         recorder,
-        least <= total <= change,
+        required <= total <= change,
         Kind.VALUE,
-        f"replayed, {total} bytes are left; {least} were asked for, and the statistics changed by {change}.",
+        f"replayed, {total} bytes are left; {required} were asked for, and the statistics changed by {change}.",
     )
 
 
@@ -111,50 +120,50 @@ def events(target: Target, subject: Subject, recorder: Recorder) -> None:
     "memory_segments",
     subject_kind="device",
     statement=(
-        "The segments of a snapshot are made of their blocks without a gap; those in use add up to the "
-        "statistics, and the free ones between them are shown."
+        "The blocks of a segment cover it without a gap. Blocks in use add up to the memory statistics, "
+        "and free blocks between them are listed."
     ),
     documentation="torch_cuda_memory.html",
     level="full",
-    applies=about("Memory"),
+    applies=applies_to_part("Memory"),
     capabilities=("memory_history", "memory_statistics"),
     modes=("eager",),
 )
 def segments(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Check that blocks fill their segments and agree with the memory statistics."""
     api = device_api.device_api(target)
 
     def both() -> tuple[list[torch.Tensor], dict[str, Any], int]:
-        with uncollected():
-            kept, snapshot, _ = _recorded(api, (1000, 3000, 70_000))
-            return kept, snapshot, api.allocated()
+        with without_garbage_collection():
+            retained, snapshot, _ = _record_allocations(api, (1000, 3000, 70_000))
+            return retained, snapshot, api.allocated()
 
-    outcome = do(target, recorder, "taking a snapshot", both)
+    outcome = run_recorded(target, recorder, "taking a snapshot", both)
     if not outcome.ok:
         return
-    kept, snapshot, allocated = outcome.value
+    retained, snapshot, allocated = outcome.value
     used: dict[int, int] = {}
     free = 0
     for segment in snapshot["segments"]:
-        place = segment["address"]
+        next_address = segment["address"]
         for block in segment["blocks"]:
-            at = block.get("address", place)
+            at = block.get("address", next_address)
             fact(
                 recorder,
-                at == place,
+                at == next_address,
                 Kind.STATE,
-                f"a block at {at:#x} is not behind the one before, at {place:#x}.",
+                f"a block at {at:#x} is not behind the one before, at {next_address:#x}.",
             )
-            place = at + block["size"]
+            next_address = at + block["size"]
             if block["state"] == "active_allocated":
                 used[at] = block["size"]
             else:
                 free += block["size"]
         fact(
             recorder,
-            place - segment["address"] == segment["total_size"],
+            next_address - segment["address"] == segment["total_size"],
             Kind.VALUE,
-            f"the blocks of a segment of {segment['total_size']} bytes have {place - segment['address']}.",
+            f"the blocks of a segment of {segment['total_size']} bytes have {next_address - segment['address']}.",
         )
     fact(
         recorder,
@@ -162,6 +171,8 @@ def segments(target: Target, subject: Subject, recorder: Recorder) -> None:
         Kind.VALUE,
         f"blocks in use have {sum(used.values())} bytes, the statistics {allocated}.",
     )
-    missing = [tensor for tensor in kept if tensor.data_ptr() not in used]
-    fact(recorder, not missing, Kind.STATE, f"{len(missing)} of {len(kept)} tensors have no block in use.")
+    missing = [tensor for tensor in retained if tensor.data_ptr() not in used]
+    fact(
+        recorder, not missing, Kind.STATE, f"{len(missing)} of {len(retained)} tensors have no block in use."
+    )
     fact(recorder, free > 0, Kind.STATE, "three blocks were freed between others, and no block is free.")

@@ -1,4 +1,4 @@
-"""The host does not wait unless a wait is promised."""
+"""Check that the host waits for the device only where PyTorch documents a wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.device._device_checks import SIZE, about, do, zeros
+from conformance.properties.device._device_checks import SIZE, applies_to_part, run_recorded, zeros
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -25,41 +25,41 @@ from conformance.target.target import Target
     ),
     documentation="notes/cuda.html",
     level="full",
-    applies=about("Stream", delay=True),
+    applies=applies_to_part("Stream", delay=True),
     capabilities=("streams", "events", "asynchronous"),
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Make each call behind a delayed stream and check that it returns while the delay is pending."""
     api = device_api.device_api(target)
     x, y = zeros(target), zeros(target)
-    ways: dict[str, Callable[[], Any]] = {
+    calls: dict[str, Callable[[], Any]] = {
         "launching a kernel": lambda: x.add_(1),
         "a copy on the device": lambda: y.copy_(x),
         "recording an event": lambda: api.event().record(api.current()),
     }
     if target.capable("non_blocking") and target.capable("pinned_memory"):
         pinned = api.pin(torch.zeros(SIZE, dtype=torch.int64))
-        ways["a non-blocking copy to the device"] = lambda: x.copy_(pinned, non_blocking=True)
-        ways["a non-blocking copy to pinned memory"] = lambda: pinned.copy_(x, non_blocking=True)
+        calls["a non-blocking copy to the device"] = lambda: x.copy_(pinned, non_blocking=True)
+        calls["a non-blocking copy to pinned memory"] = lambda: pinned.copy_(x, non_blocking=True)
     stream = api.stream()
-    for what, work in ways.items():
-        # Once before: the first call of an operator may have to be learned.
+    for label, work in calls.items():
+        # Make each call once before: the device may compile or set up the first call of an operator.
         def pending(work: Callable[[], Any] = work) -> bool | None:
             with api.on(stream):
                 work()
             api.synchronize()
             return device_api.pending_after(api, stream, work)
 
-        outcome = do(target, recorder, what, pending)
+        outcome = run_recorded(target, recorder, label, pending)
         if not outcome.ok:
             continue
         if outcome.value is None:
-            recorder.note(f"it is unknown if {what} waits: the host was slower than every delay")
+            recorder.note(f"it is unknown if {label} waits: the host was slower than every delay")
             continue
         fact(
             recorder,
             outcome.value,
             Kind.STATE,
-            f"{what} returns only when earlier work on the stream is done.",
+            f"{label} returns only when earlier work on the stream is done.",
         )

@@ -1,4 +1,4 @@
-"""Non-blocking copies have arrived once they are waited for."""
+"""Check that non-blocking copies are complete after synchronization."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from conformance.device import api as device_api
 from conformance.framework.compare import compare_exact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.device._device_checks import SIZE, about, do
+from conformance.properties.device._device_checks import SIZE, applies_to_part, run_recorded
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -16,15 +16,17 @@ from conformance.target.target import Target
 @register(
     "pinned_copy",
     subject_kind="device",
-    statement="Non-blocking copies from and to pinned memory hold their values right after synchronisation.",
+    statement=(
+        "Non-blocking copies from and to pinned memory have their values immediately after synchronization."
+    ),
     documentation="notes/cuda.html",
     level="core",
-    applies=about("Copy"),
+    applies=applies_to_part("Copy"),
     capabilities=("non_blocking", "pinned_memory"),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Copy tensors from pinned memory to the device and back, then compare the values."""
     api = device_api.device_api(target)
     for dtype in (torch.float32, torch.int64, torch.uint8):
         if not target.declares(str(dtype).removeprefix("torch.")):
@@ -33,19 +35,19 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             source = (torch.arange(size) % 251).to(dtype)
 
             def work(source: torch.Tensor = source) -> tuple[torch.Tensor, torch.Tensor]:
-                pinned, back = api.pin(source), api.pin(torch.zeros_like(source))
-                there = torch.empty(source.shape, dtype=source.dtype, device=target.device)
+                pinned, copied_back = api.pin(source), api.pin(torch.zeros_like(source))
+                on_device = torch.empty(source.shape, dtype=source.dtype, device=target.device)
                 with api.on(api.current()):
-                    there.copy_(pinned, non_blocking=True)
-                    back.copy_(there, non_blocking=True)
+                    on_device.copy_(pinned, non_blocking=True)
+                    copied_back.copy_(on_device, non_blocking=True)
                 api.synchronize()
                 pinned.fill_(1)  # a finished copy no longer depends on its source
-                return there, back
+                return on_device, copied_back
 
-            outcome = do(target, recorder, f"copying {size} elements of {dtype}", work)
+            outcome = run_recorded(target, recorder, f"copying {size} elements of {dtype}", work)
             if outcome.ok:
-                there, back = outcome.value
-                compare_exact(recorder, there, source, what=f"{size} elements of {dtype} on the device")
+                on_device, copied_back = outcome.value
+                compare_exact(recorder, on_device, source, what=f"{size} elements of {dtype} on the device")
                 compare_exact(
-                    recorder, back, source, what=f"{size} elements of {dtype} back in pinned memory"
+                    recorder, copied_back, source, what=f"{size} elements of {dtype} back in pinned memory"
                 )

@@ -1,8 +1,8 @@
-"""Profiles of the device: what `torch.profiler` documents of the rows of a device and their links.
+"""Check the device rows of ``torch.profiler`` and their links to operators.
 
-https://docs.pytorch.org/docs/stable/profiler.html: a profile shows the kernels of the device with their
-times, the operators that launched them, and the memory of tensors; it covers what runs between start and
-stop. The exported file is in the Chrome trace event format.
+The requirements come from https://docs.pytorch.org/docs/stable/profiler.html. A profile contains the device's
+kernels with their times, the operators that launched them, and the memory of tensors. It covers the work
+between start and stop. The exported file has the Chrome trace event format.
 """
 
 from __future__ import annotations
@@ -21,37 +21,43 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.profiler_trace import DeviceActivity, Operator, ProfilerTrace
 from conformance.model.verdicts import Kind
-from conformance.properties.device._device_checks import about, do, slow, uncollected, zeros
+from conformance.properties.device._device_checks import (
+    applies_to_part,
+    delay_stream,
+    run_recorded,
+    without_garbage_collection,
+    zeros,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Microseconds by which the clocks of host and device may differ in one profile.
+#: Largest difference in microseconds between the clocks of host and device in one profile.
 CLOCKS = 1000.0
-#: Side of the square matrices: the work of an operator is short.
+#: Side of the square matrices: small, so that operators are short.
 SIDE = 64
 
 
-def _square(target: Target) -> torch.Tensor:
+def _square_matrix(target: Target) -> torch.Tensor:
     x = torch.ones(SIDE, SIDE, device=target.device)
     target.synchronize()
     return x
 
 
-def _profile(
-    target: Target, api: DeviceApi, recorder: Recorder, what: str, work: Callable[[], object]
+def _profile_recorded(
+    target: Target, api: DeviceApi, recorder: Recorder, label: str, work: Callable[[], object]
 ) -> ProfilerTrace | None:
-    """Profile some work that has run before: a first call may compile, or move memory."""
+    """Return a profile of ``work``, which runs once before: a first call may compile or move memory."""
 
     def both() -> ProfilerTrace:
         work()
         target.synchronize()
         return api.profile(work)
 
-    outcome = do(target, recorder, f"profiling {what}", both)
+    outcome = run_recorded(target, recorder, f"profiling {label}", both)
     return outcome.value if outcome.ok else None
 
 
-def _within(inner: Operator, outer: Operator) -> bool:
+def _is_within(inner: Operator, outer: Operator) -> bool:
     return inner.thread == outer.thread and outer.start <= inner.start and inner.end <= outer.end
 
 
@@ -59,19 +65,19 @@ def _within(inner: Operator, outer: Operator) -> bool:
     "profiled_operators",
     subject_kind="device",
     statement=(
-        "Each operator that computes on the device has rows of the device in a profile, which are linked to "
-        "it or to an operator that it calls."
+        "Each operator that computes on the device has device rows in a profile. They are linked to the "
+        "operator or to an operator that it calls."
     ),
     documentation="profiler.html",
     level="full",
-    applies=about("Profiler"),
+    applies=applies_to_part("Profiler"),
     capabilities=("profiler",),
     modes=("eager",),
 )
 def operators(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Profile one call of each operator and find the device rows that are linked to it."""
     api = device_api.device_api(target)
-    x = _square(target)
+    x = _square_matrix(target)
     calls: dict[str, Callable[[], object]] = {
         "aten::mm": lambda: torch.mm(x, x),
         "aten::exp": lambda: torch.exp(x),
@@ -85,48 +91,54 @@ def operators(target: Target, subject: Subject, recorder: Recorder) -> None:
         "aten::copy_": lambda: torch.ones(SIDE).to(x.device, copy=True),
     }
     for name, call in calls.items():
-        found = _profile(target, api, recorder, name, call)
-        if found is None:
+        profile = _profile_recorded(target, api, recorder, name, call)
+        if profile is None:
             continue
-        callers = [operator for operator in found.operators if operator.name == name]
-        hosts = {operator.id: operator for operator in found.operators}
-        ours = [
+        callers = [operator for operator in profile.operators if operator.name == name]
+        hosts = {operator.id: operator for operator in profile.operators}
+        linked = [
             row
-            for row in found.rows
-            if row.operator in hosts and any(_within(hosts[row.operator], one) for one in callers)
+            for row in profile.rows
+            if row.operator in hosts and any(_is_within(hosts[row.operator], caller) for caller in callers)
         ]
         fact(
             recorder,
-            bool(ours),
+            bool(linked),
             Kind.STATE,
-            f"no row of the device is linked to {name}: there are {_names(found.rows)}.",
+            f"no row of the device is linked to {name}: there are {_row_names(profile.rows)}.",
         )
 
 
 @register(
     "profiled_counts",
     subject_kind="device",
-    statement="Rows of the device are as many as there were calls: ten times the calls, ten times the rows.",
+    statement=(
+        "The number of device rows is proportional to the number of calls: ten calls have ten times the "
+        "rows of one call."
+    ),
     documentation="profiler.html",
     level="full",
-    applies=about("Profiler"),
+    applies=applies_to_part("Profiler"),
     capabilities=("profiler",),
     modes=("eager",),
 )
 def counts(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Count the device rows of one call and of ten calls."""
     api = device_api.device_api(target)
-    x = _square(target)
-    once = _profile(target, api, recorder, "one call", lambda: torch.exp(x))
-    often = _profile(target, api, recorder, "ten calls", lambda: [torch.exp(x) for _ in range(10)])
+    x = _square_matrix(target)
+    once = _profile_recorded(target, api, recorder, "one call", lambda: torch.exp(x))
+    often = _profile_recorded(target, api, recorder, "ten calls", lambda: [torch.exp(x) for _ in range(10)])
     if once is None or often is None:
         return
-    one, ten = len(_of(once, "aten::exp")), len(_of(often, "aten::exp"))
+    rows_of_one, rows_of_ten = (
+        len(_rows_of_operator(once, "aten::exp")),
+        len(_rows_of_operator(often, "aten::exp")),
+    )
     fact(
         recorder,
-        one > 0 and ten == 10 * one,
+        rows_of_one > 0 and rows_of_ten == 10 * rows_of_one,
         Kind.STATE,
-        f"one call of exp has {one} rows of the device, ten calls have {ten}.",
+        f"one call of exp has {rows_of_one} rows of the device, ten calls have {rows_of_ten}.",
     )
 
 
@@ -134,17 +146,17 @@ def counts(target: Target, subject: Subject, recorder: Recorder) -> None:
     "profiled_streams",
     subject_kind="device",
     statement=(
-        "Rows of one stream do not overlap, unless one holds the other; work of two streams has rows of two "
-        "streams; work that waits for an event begins behind the work before the event."
+        "Rows of one stream do not overlap unless one row contains the other. Work on two streams has "
+        "rows on two streams. Work that waits for an event begins after the work before the event."
     ),
     documentation="profiler.html",
     level="full",
-    applies=about("Profiler"),
+    applies=applies_to_part("Profiler"),
     capabilities=("profiler", "streams", "events"),
     modes=("eager",),
 )
 def streams(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Profile work on two streams, ordered by an event, and compare the times of their rows."""
     api = device_api.device_api(target)
     x, y = zeros(target), zeros(target)
     first, second = api.stream(), api.stream()
@@ -153,7 +165,7 @@ def streams(target: Target, subject: Subject, recorder: Recorder) -> None:
         event = api.event()
         with api.on(first):
             for _ in range(5):
-                slow(api, recorder, 0.001)
+                delay_stream(api, recorder, 0.001)
                 x.add_(1)
             event.record(api.current())
         with api.on(second):
@@ -161,20 +173,21 @@ def streams(target: Target, subject: Subject, recorder: Recorder) -> None:
             for _ in range(5):
                 y.mul_(3)
 
-    found = _profile(target, api, recorder, "two streams", work)
-    if found is None:
+    profile = _profile_recorded(target, api, recorder, "two streams", work)
+    if profile is None:
         return
-    for stream in {row.stream for row in found.rows}:
-        clash = _overlap([row for row in found.rows if row.stream == stream])
+    for stream in {row.stream for row in profile.rows}:
+        clash = _overlapping_rows([row for row in profile.rows if row.stream == stream])
         fact(
             recorder,
             clash is None,
             Kind.STATE,
-            "two rows of one stream overlap: " + ("" if clash is None else " and ".join(map(_shown, clash))),
+            "two rows of one stream overlap: "
+            + ("" if clash is None else " and ".join(map(_describe_row, clash))),
         )
-    before, after = _of(found, "aten::add_"), _of(found, "aten::mul_")
+    before, after = _rows_of_operator(profile, "aten::add_"), _rows_of_operator(profile, "aten::mul_")
     if not before or not after:
-        recorder.fail(Kind.STATE, f"work of the streams has no rows: there are {_names(found.rows)}.")
+        recorder.fail(Kind.STATE, f"work of the streams has no rows: there are {_row_names(profile.rows)}.")
         return
     fact(
         recorder,
@@ -193,78 +206,83 @@ def streams(target: Target, subject: Subject, recorder: Recorder) -> None:
 @register(
     "profiled_times",
     subject_kind="device",
-    statement="Rows lie within the profile and end after they begin; those of one stream fit into its time.",
+    statement=(
+        "Rows lie within the time of the profile and do not end before they begin. The durations of the "
+        "rows of one stream add up to no more than the profile's time."
+    ),
     documentation="profiler.html",
     level="full",
-    applies=about("Profiler"),
+    applies=applies_to_part("Profiler"),
     capabilities=("profiler",),
     modes=("eager",),
 )
 def times(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Compare the times of the device rows with the time of the profile."""
     api = device_api.device_api(target)
-    x = _square(target)
-    found = _profile(target, api, recorder, "fifty calls", lambda: [torch.mm(x, x) for _ in range(50)])
-    if found is None:
+    x = _square_matrix(target)
+    profile = _profile_recorded(
+        target, api, recorder, "fifty calls", lambda: [torch.mm(x, x) for _ in range(50)]
+    )
+    if profile is None:
         return
-    if not found.rows:
+    if not profile.rows:
         recorder.fail(Kind.STATE, "fifty products have no rows of the device.")
         return
-    wrong = [row for row in found.rows if row.end < row.start]
-    fact(recorder, not wrong, Kind.STATE, f"a row ends before it begins: {_names(wrong)}.")
-    begin = min(operator.start for operator in found.operators)
-    early = [row for row in found.rows if row.start < begin - CLOCKS]
-    late = [row for row in found.rows if row.end > begin + found.elapsed + 2 * CLOCKS]
-    fact(recorder, not early, Kind.STATE, f"rows lie before the profile: {_names(early)}.")
-    fact(recorder, not late, Kind.STATE, f"rows lie behind the profile: {_names(late)}.")
-    for stream in {row.stream for row in found.rows}:
-        total = sum(row.end - row.start for row in _outermost(found.rows, stream))
+    wrong = [row for row in profile.rows if row.end < row.start]
+    fact(recorder, not wrong, Kind.STATE, f"a row ends before it begins: {_row_names(wrong)}.")
+    profile_start = min(operator.start for operator in profile.operators)
+    too_early = [row for row in profile.rows if row.start < profile_start - CLOCKS]
+    too_late = [row for row in profile.rows if row.end > profile_start + profile.elapsed + 2 * CLOCKS]
+    fact(recorder, not too_early, Kind.STATE, f"rows lie before the profile: {_row_names(too_early)}.")
+    fact(recorder, not too_late, Kind.STATE, f"rows lie behind the profile: {_row_names(too_late)}.")
+    for stream in {row.stream for row in profile.rows}:
+        total = sum(row.end - row.start for row in _outermost_rows(profile.rows, stream))
         fact(
             recorder,
-            total <= found.elapsed + CLOCKS,
+            total <= profile.elapsed + CLOCKS,
             Kind.STATE,
-            f"rows of a stream add up to {total:.0f} us in a profile of {found.elapsed:.0f} us.",
+            f"rows of a stream add up to {total:.0f} us in a profile of {profile.elapsed:.0f} us.",
         )
 
 
 @register(
     "profiled_memory",
     subject_kind="device",
-    statement="With profile_memory the sizes in a profile add up to the change of the statistics of memory.",
+    statement=("With profile_memory, the sizes in a profile add up to the change of the memory statistics."),
     documentation="profiler.html",
     level="full",
-    applies=about("Profiler"),
+    applies=applies_to_part("Profiler"),
     capabilities=("profiler", "memory_statistics"),
     modes=("eager",),
 )
 def memory(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Compare the memory sizes of a profile with the change of the memory statistics."""
     api = device_api.device_api(target)
-    x = _square(target)
-    kept: list[torch.Tensor] = []
+    x = _square_matrix(target)
+    retained: list[torch.Tensor] = []
 
     def work() -> None:
         for size in (1, 1000, 70_000):
-            kept.append(api.empty(size))
-            kept.append(torch.exp(x))
+            retained.append(api.empty(size))
+            retained.append(torch.exp(x))
             api.empty(size)  # freed at once
 
     def both() -> tuple[ProfilerTrace, int]:
         work()
         target.synchronize()
-        with uncollected():
+        with without_garbage_collection():
             before = api.allocated()
-            found = api.profile(work)
-            return found, api.allocated() - before
+            profile = api.profile(work)
+            return profile, api.allocated() - before
 
-    outcome = do(target, recorder, "profiling memory", both)
+    outcome = run_recorded(target, recorder, "profiling memory", both)
     if outcome.ok:
-        found, change = outcome.value
+        profile, change = outcome.value
         fact(
             recorder,
-            found.memory == change,
+            profile.memory == change,
             Kind.VALUE,
-            f"the profile's sizes add up to {found.memory} bytes, the statistics changed by {change}.",
+            f"the profile's sizes add up to {profile.memory} bytes, the statistics changed by {change}.",
         )
 
 
@@ -272,61 +290,64 @@ def memory(target: Target, subject: Subject, recorder: Recorder) -> None:
     "profiled_trace",
     subject_kind="device",
     statement=(
-        "An exported trace is in the Chrome trace event format: complete events with a name, a time and a "
-        "duration of at least 0, and the device's rows among them."
+        "An exported trace has the Chrome trace event format. It has complete events with a name, a time "
+        "and a duration of at least 0, and the device's rows are among them."
     ),
     documentation="profiler.html",
     level="full",
-    applies=about("Profiler"),
+    applies=applies_to_part("Profiler"),
     capabilities=("profiler",),
     modes=("eager",),
 )
 def trace(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Check the events of an exported trace."""
     api = device_api.device_api(target)
-    x = _square(target)
-    found = _profile(target, api, recorder, "a few calls", lambda: torch.softmax(x @ x, 0))
-    if found is None:
+    x = _square_matrix(target)
+    profile = _profile_recorded(target, api, recorder, "a few calls", lambda: torch.softmax(x @ x, 0))
+    if profile is None:
         return
-    events = found.trace.get("traceEvents") if isinstance(found.trace, dict) else found.trace
+    events = profile.trace.get("traceEvents") if isinstance(profile.trace, dict) else profile.trace
     if not isinstance(events, list) or not events:
         recorder.fail(Kind.STATE, "the trace holds no list of events.")
         return
-    wrong = [event for event in events if not _is_event(event)]
+    wrong = [event for event in events if not _is_trace_event(event)]
     fact(recorder, not wrong, Kind.STATE, f"an event of the trace is malformed: {wrong[:1]}")
     names = [event.get("name") for event in events if isinstance(event, dict) and event.get("ph") == "X"]
-    missing = [row.name for row in found.rows if row.name not in names]
-    fact(recorder, bool(found.rows), Kind.STATE, "the profile has no rows of the device.")
+    missing = [row.name for row in profile.rows if row.name not in names]
+    fact(recorder, bool(profile.rows), Kind.STATE, "the profile has no rows of the device.")
     fact(recorder, not missing, Kind.STATE, f"rows of the device are not in the trace: {missing[:3]}.")
 
 
 @register(
     "profiled_end",
     subject_kind="device",
-    statement="A profile has the rows of what was issued between its start and its end alone, errors or not.",
+    statement=(
+        "A profile has only the rows of work that was issued between its start and its end, also if an "
+        "error ends it."
+    ),
     documentation="profiler.html",
     level="full",
-    applies=about("Profiler"),
+    applies=applies_to_part("Profiler"),
     capabilities=("profiler",),
     modes=("eager",),
 )
 def end(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Check that a profile contains no work from before its start or after its end."""
     api = device_api.device_api(target)
-    x = _square(target)
+    x = _square_matrix(target)
 
     def alone() -> ProfilerTrace:
         api.profile(lambda: torch.sin(x))
         torch.cos(x)
         target.synchronize()
-        found = api.profile(lambda: torch.exp(x))
+        profile = api.profile(lambda: torch.exp(x))
         torch.cos(x)
         target.synchronize()
-        return found
+        return profile
 
-    outcome = do(target, recorder, "profiling twice", alone)
+    outcome = run_recorded(target, recorder, "profiling twice", alone)
     if outcome.ok:
-        _only_exp(recorder, outcome.value, "after work outside of profiles")
+        _check_only_exp(recorder, outcome.value, "after work outside of profiles")
 
     def raising() -> None:
         torch.sin(x)
@@ -339,41 +360,45 @@ def end(target: Target, subject: Subject, recorder: Recorder) -> None:
         Kind.ERROR_TYPE,
         f"an error inside of a profile became {failed.error!r}.",
     )
-    outcome = do(target, recorder, "profiling after an error", lambda: api.profile(lambda: torch.exp(x)))
+    outcome = run_recorded(
+        target, recorder, "profiling after an error", lambda: api.profile(lambda: torch.exp(x))
+    )
     if outcome.ok:
-        _only_exp(recorder, outcome.value, "after a profile that an error ended")
+        _check_only_exp(recorder, outcome.value, "after a profile that an error ended")
 
 
-def _only_exp(recorder: Recorder, found: ProfilerTrace, when: str) -> None:
-    ours = _of(found, "aten::exp")
-    hosts = {operator.id: operator.name for operator in found.operators}
-    others = [row for row in found.rows if hosts.get(row.operator, "") in ("aten::sin", "aten::cos")]
-    strangers = [row for row in found.rows if row not in ours and row.operator not in hosts and row.operator]
-    fact(recorder, bool(ours), Kind.STATE, f"exp has no row of the device {when}.")
-    fact(recorder, not others, Kind.STATE, f"rows of earlier or later work are in a profile {when}.")
+def _check_only_exp(recorder: Recorder, profile: ProfilerTrace, when: str) -> None:
+    exp_rows = _rows_of_operator(profile, "aten::exp")
+    hosts = {operator.id: operator.name for operator in profile.operators}
+    other_work = [row for row in profile.rows if hosts.get(row.operator, "") in ("aten::sin", "aten::cos")]
+    unlinked = [
+        row for row in profile.rows if row not in exp_rows and row.operator not in hosts and row.operator
+    ]
+    fact(recorder, bool(exp_rows), Kind.STATE, f"exp has no row of the device {when}.")
+    fact(recorder, not other_work, Kind.STATE, f"rows of earlier or later work are in a profile {when}.")
     fact(
         recorder,
-        not strangers,
+        not unlinked,
         Kind.STATE,
-        f"rows are linked to operators that are not in the profile {when}: {_names(strangers)}.",
+        f"rows are linked to operators that are not in the profile {when}: {_row_names(unlinked)}.",
     )
 
 
 @register(
     "profiled_fork",
     subject_kind="device",
-    statement="A child that is forked inside of a profile ends as it would without, and the profile goes on.",
+    statement=("A child process that is forked during a profile exits normally, and the profile continues."),
     documentation="profiler.html",
     level="full",
-    applies=about("Profiler"),
+    applies=applies_to_part("Profiler"),
     capabilities=("profiler", "fork"),
     modes=("eager",),
     runs=False,
 )
 def fork(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Fork a child in a profile; check its exit code and the rows of the parent."""
     api = device_api.device_api(target)
-    x = _square(target)
+    x = _square_matrix(target)
     codes: list[int] = []
 
     def work() -> None:
@@ -385,13 +410,16 @@ def fork(target: Target, subject: Subject, recorder: Recorder) -> None:
         codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         torch.exp(x)
 
-    outcome = do(target, recorder, "a fork inside of a profile", lambda: api.profile(work))
+    outcome = run_recorded(target, recorder, "a fork inside of a profile", lambda: api.profile(work))
     if not outcome.ok:
         return
     fact(recorder, codes == [7], Kind.STATE, f"the child ended with {codes}, expected 7.")
-    once = _profile(target, api, recorder, "one call", lambda: torch.exp(x))
+    once = _profile_recorded(target, api, recorder, "one call", lambda: torch.exp(x))
     if once is not None:
-        rows, expected = len(_of(outcome.value, "aten::exp")), 2 * len(_of(once, "aten::exp"))
+        rows, expected = (
+            len(_rows_of_operator(outcome.value, "aten::exp")),
+            2 * len(_rows_of_operator(once, "aten::exp")),
+        )
         fact(
             recorder,
             rows == expected > 0,
@@ -400,33 +428,37 @@ def fork(target: Target, subject: Subject, recorder: Recorder) -> None:
         )
 
 
-def _of(found: ProfilerTrace, name: str) -> list[DeviceActivity]:
-    """The rows that are linked to calls of an operator, or to operators within those calls."""
-    callers = [operator for operator in found.operators if operator.name == name]
-    inner = {one.id for one in found.operators if any(_within(one, caller) for caller in callers)}
-    return [row for row in found.rows if row.operator in inner]
+def _rows_of_operator(profile: ProfilerTrace, name: str) -> list[DeviceActivity]:
+    """Return the rows that are linked to calls of an operator or to operators within these calls."""
+    callers = [operator for operator in profile.operators if operator.name == name]
+    inner = {
+        operator.id
+        for operator in profile.operators
+        if any(_is_within(operator, caller) for caller in callers)
+    }
+    return [row for row in profile.rows if row.operator in inner]
 
 
-def _overlap(rows: list[DeviceActivity]) -> tuple[DeviceActivity, DeviceActivity] | None:
-    """Two rows of which neither holds the other, and which share more than a tick of a clock."""
+def _overlapping_rows(rows: list[DeviceActivity]) -> tuple[DeviceActivity, DeviceActivity] | None:
+    """Return two rows that share more than a clock tick although neither contains the other, or None."""
     ordered = sorted(rows, key=lambda row: (row.start, -row.end))
-    for one, other in itertools.pairwise(ordered):
-        if one.end - 0.1 > other.start and other.end > one.end + 0.1:
-            return one, other
+    for earlier, later in itertools.pairwise(ordered):
+        if earlier.end - 0.1 > later.start and later.end > earlier.end + 0.1:
+            return earlier, later
     return None
 
 
-def _outermost(rows: list[DeviceActivity], stream: int) -> list[DeviceActivity]:
-    """The rows of a stream that no other one holds."""
-    found: list[DeviceActivity] = []
+def _outermost_rows(rows: list[DeviceActivity], stream: int) -> list[DeviceActivity]:
+    """Return the rows of a stream that no other row contains."""
+    outermost: list[DeviceActivity] = []
     for row in sorted((row for row in rows if row.stream == stream), key=lambda row: (row.start, -row.end)):
-        if not found or row.end > found[-1].end:
-            found.append(row)
-    return found
+        if not outermost or row.end > outermost[-1].end:
+            outermost.append(row)
+    return outermost
 
 
-def _is_event(event: object) -> bool:
-    """True for an event of the format: it has a phase and a name, and a complete one has its numbers."""
+def _is_trace_event(event: object) -> bool:
+    """Return whether an event has a phase and a name and, if it is complete, its time and duration."""
     if not isinstance(event, dict) or not isinstance(event.get("ph"), str) or "name" not in event:
         return False
     if event["ph"] != "X":
@@ -435,9 +467,9 @@ def _is_event(event: object) -> bool:
     return all(isinstance(number, int | float) for number in numbers) and event["dur"] >= 0
 
 
-def _names(rows: list[DeviceActivity]) -> str:
+def _row_names(rows: list[DeviceActivity]) -> str:
     return ", ".join(row.name for row in rows[:5]) or "none"
 
 
-def _shown(row: DeviceActivity) -> str:
+def _describe_row(row: DeviceActivity) -> str:
     return f"{row.name} from {row.start:.1f} to {row.end:.1f} us"

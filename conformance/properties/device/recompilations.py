@@ -1,4 +1,4 @@
-"""Compiled code is used again."""
+"""Check that compiled code is reused."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from conformance.framework.compare import compare_exact, fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.device._device_checks import about, do
+from conformance.properties.device._device_checks import applies_to_part, run_recorded
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: (shape, dtype, graphs that exist after the call): a known combination is never compiled again.
+#: (shape, dtype, number of graphs after the call): a repeated combination is not compiled again.
 CALLS = (
     ((4, 3), torch.float32, 1),
     ((4, 3), torch.float32, 1),
@@ -31,25 +31,26 @@ CALLS = (
     "recompilations",
     subject_kind="device",
     statement=(
-        "A compiled function compiles once for each shape and dtype, and gives each call its own values."
+        "A compiled function compiles once for each shape and dtype, and returns the result of each "
+        "call's own values."
     ),
     documentation="user_guide/torch_compiler/compile/programming_model.recompilation.html",
     level="core",
-    applies=about("Compile"),
+    applies=applies_to_part("Compile"),
     capabilities=("compile",),
     modes=("compile",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
-    call, log = compiled(target, function(subject))
+    """Call a compiled function with several shapes and dtypes; check the results and the number of graphs."""
+    call, log = compiled(target, function_to_compile(subject))
     for index, (shape, dtype, graphs) in enumerate(CALLS):
-        start = torch.arange(shape[0] * shape[1]).reshape(shape).to(dtype) + index
-        what = f"call {index} with {list(shape)} of {dtype}"
-        outcome = do(target, recorder, what, lambda start=start: call(start.to(target.device)))  # type: ignore[misc]
+        values = torch.arange(shape[0] * shape[1]).reshape(shape).to(dtype) + index
+        label = f"call {index} with {list(shape)} of {dtype}"
+        outcome = run_recorded(target, recorder, label, lambda values=values: call(values.to(target.device)))  # type: ignore[misc]
         if not outcome.ok:
             return
-        compare_exact(recorder, outcome.value, start * 2 + 1, what=what)
-        message = f"after {what} there are {len(log.graphs)} graphs, expected {graphs}."
+        compare_exact(recorder, outcome.value, values * 2 + 1, what=label)
+        message = f"after {label} there are {len(log.graphs)} graphs, expected {graphs}."
         fact(recorder, len(log.graphs) == graphs, Kind.STATE, message)
     breaks = torch_testing_internals.graph_breaks()
     fact(
@@ -61,6 +62,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder.fail(Kind.STATE, f"{log.runs} of {len(CALLS)} calls ran as a graph")
 
 
-def function(subject: Subject) -> Any:
-    """Return the function to compile; a test may hand in another as the subject's ``info``."""
+def function_to_compile(subject: Subject) -> Any:
+    """Return the subject's ``info`` if a test has set it, else a function that returns ``x * 2 + 1``."""
     return subject.info or (lambda x: x * 2 + 1)

@@ -1,4 +1,4 @@
-"""Memory is not reused while a stream works on it."""
+"""Check that memory is not reused while a recorded stream works on it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ import torch
 from conformance.device import api as device_api
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.device._device_checks import SIZE, about, do, holds, slow, zeros
+from conformance.properties.device._device_checks import (
+    SIZE,
+    applies_to_part,
+    check_all_equal,
+    delay_stream,
+    run_recorded,
+    zeros,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-#: Tensors that are made in the hope that one gets the memory of the one that was let go.
+#: Number of new tensors. One of them is likely to get the memory of the deleted tensor.
 ATTEMPTS = 8
 
 
@@ -19,16 +26,17 @@ ATTEMPTS = 8
     "record_stream",
     subject_kind="device",
     statement=(
-        "A tensor that another stream was recorded for keeps its values until that stream has read them."
+        "A deleted tensor for which record_stream was called keeps its values until that stream has read "
+        "them."
     ),
     documentation="generated/torch.Tensor.record_stream.html",
     level="core",
-    applies=about("Memory"),
+    applies=applies_to_part("Memory"),
     capabilities=("streams", "record_stream"),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Delete a tensor that a delayed stream has yet to read, and overwrite newly allocated memory."""
     api = device_api.device_api(target)
     for size in (SIZE, 64 * SIZE):
         y = zeros(target, size)
@@ -39,16 +47,16 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             stream = api.stream()
             stream.wait_stream(api.current())
             with api.on(stream):
-                slow(api, recorder)
+                delay_stream(api, recorder)
                 y.copy_(x)
             api.record_stream(x, stream)
             del x
-            kept = []
+            overwritten = []
             for _ in range(ATTEMPTS):
-                kept.append(api.empty(size))
-                kept[-1].fill_(-1)
+                overwritten.append(api.empty(size))
+                overwritten[-1].fill_(-1)
             stream.synchronize()
-            return kept
+            return overwritten
 
-        if do(target, recorder, "letting go of a tensor that another stream reads", work).ok:
-            holds(recorder, y, 5, f"what a stream read from {8 * size} bytes that had been let go")
+        if run_recorded(target, recorder, "letting go of a tensor that another stream reads", work).ok:
+            check_all_equal(recorder, y, 5, f"what a stream read from {8 * size} bytes that had been let go")

@@ -1,4 +1,4 @@
-"""Graphs are replayed on the current stream, in its order."""
+"""Check that a graph is replayed on the current stream, in order with other work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from conformance.device import api as device_api
 from conformance.device.capture import captured
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.device._device_checks import about, do, holds, slow, zeros
+from conformance.properties.device._device_checks import (
+    applies_to_part,
+    check_all_equal,
+    delay_stream,
+    run_recorded,
+    zeros,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -17,16 +23,16 @@ from conformance.target.target import Target
     statement="Replays on a side stream run in order with the copies around them.",
     documentation="notes/cuda.html",
     level="core",
-    applies=about("Graph"),
+    applies=applies_to_part("Graph"),
     capabilities=("graphs", "streams"),
     modes=("graph",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Replay a graph twice on a delayed side stream, between writes of its input and copies of its output."""
     api = device_api.device_api(target)
     x, first, second = zeros(target), zeros(target), zeros(target)
     x.mul(2).add(1)
-    capture = do(target, recorder, "capturing", lambda: captured(target, lambda: x.mul(2).add(1)))
+    capture = run_recorded(target, recorder, "capturing", lambda: captured(target, lambda: x.mul(2).add(1)))
     if not capture.ok:
         return
     graph = capture.value
@@ -34,7 +40,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     def work() -> None:
         stream = api.stream()
         with api.on(stream):
-            slow(api, recorder)
+            delay_stream(api, recorder)
             x.fill_(10)
             graph.start()
             first.copy_(graph.value)
@@ -44,6 +50,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             x.fill_(-1)
         stream.synchronize()
 
-    if do(target, recorder, "replaying on a side stream", work).ok:
-        holds(recorder, first, 21, "the first replay on a side stream")
-        holds(recorder, second, 41, "the second replay on a side stream")
+    if run_recorded(target, recorder, "replaying on a side stream", work).ok:
+        check_all_equal(recorder, first, 21, "the first replay on a side stream")
+        check_all_equal(recorder, second, 41, "the second replay on a side stream")

@@ -1,11 +1,17 @@
-"""Work on one stream runs in the order in which it was given."""
+"""Check that work on one stream runs in the order in which it was issued."""
 
 from __future__ import annotations
 
 from conformance.device import api as device_api
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.device._device_checks import about, do, holds, slow, zeros
+from conformance.properties.device._device_checks import (
+    applies_to_part,
+    check_all_equal,
+    delay_stream,
+    run_recorded,
+    zeros,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -15,22 +21,22 @@ STEPS = 20
 @register(
     "stream_order",
     subject_kind="device",
-    statement="Work on one stream runs in order, and is done when the stream has been waited for.",
+    statement=("Work on one stream runs in order and is complete after the stream was synchronized."),
     documentation="generated/torch.Stream.html",
     level="core",
-    applies=about("Stream"),
+    applies=applies_to_part("Stream"),
     capabilities=("streams",),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Run a chain of dependent steps on a delayed stream and compare the results."""
     api = device_api.device_api(target)
     x, y = zeros(target), zeros(target)
 
     def work() -> None:
         stream = api.stream()
         with api.on(stream):
-            slow(api, recorder)
+            delay_stream(api, recorder)
             for _ in range(STEPS):
                 x.mul_(2)
                 x.add_(1)
@@ -38,6 +44,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             x.fill_(-1)
         stream.synchronize()
 
-    if do(target, recorder, "work on a stream", work).ok:
-        holds(recorder, y, 2**STEPS - 1, "a chain of steps on one stream")
-        holds(recorder, x, -1, "the last step on the stream")
+    if run_recorded(target, recorder, "work on a stream", work).ok:
+        check_all_equal(recorder, y, 2**STEPS - 1, "a chain of steps on one stream")
+        check_all_equal(recorder, x, -1, "the last step on the stream")

@@ -1,4 +1,4 @@
-"""query says whether work is pending, without waiting for it."""
+"""Check that ``query`` reports pending work without waiting for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.device._device_checks import about, do, holds, zeros
+from conformance.properties.device._device_checks import applies_to_part, check_all_equal, run_recorded, zeros
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -16,47 +16,47 @@ from conformance.target.target import Target
     "stream_query",
     subject_kind="device",
     statement=(
-        "query is true of a stream and an event when they have been waited for, and false while "
-        "work is pending."
+        "query of a stream or an event returns true after it was synchronized, and false while work is "
+        "pending."
     ),
     documentation="generated/torch.Stream.html",
     level="core",
-    applies=about("Stream"),
+    applies=applies_to_part("Stream"),
     capabilities=("streams", "events"),
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Query a stream and an event after synchronization, and again while work is pending."""
     api = device_api.device_api(target)
     x = zeros(target)
-    stream, event, fresh = api.stream(), api.event(), api.event()
+    stream, event, unrecorded = api.stream(), api.event(), api.event()
 
     def work() -> tuple[bool, bool, bool]:
         with api.on(stream):
             x.add_(1)
             event.record(stream)
         stream.synchronize()
-        return stream.query(), event.query(), fresh.query()
+        return stream.query(), event.query(), unrecorded.query()
 
-    outcome = do(target, recorder, "asking a stream", work)
+    outcome = run_recorded(target, recorder, "asking a stream", work)
     if not outcome.ok:
         return
-    of_stream, of_event, of_fresh = outcome.value
+    of_stream, of_event, of_unrecorded = outcome.value
     fact(recorder, of_stream, Kind.STATE, "Stream.query is false after Stream.synchronize.")
     fact(recorder, of_event, Kind.STATE, "Event.query is false after its stream has been waited for.")
-    fact(recorder, of_fresh, Kind.STATE, "Event.query is false of an event that was never recorded.")
-    holds(recorder, x, 1, "the work that was waited for")
-    answers: list[bool] = []
+    fact(recorder, of_unrecorded, Kind.STATE, "Event.query is false of an event that was never recorded.")
+    check_all_equal(recorder, x, 1, "the work that was waited for")
+    query_results: list[bool] = []
 
     def ask() -> bool | None:
-        return device_api.pending_after(api, stream, lambda: answers.append(stream.query()))
+        return device_api.pending_after(api, stream, lambda: query_results.append(stream.query()))
 
-    asked = do(target, recorder, "asking a stream while work is pending", ask)
-    if not asked.ok:
+    query_outcome = run_recorded(target, recorder, "asking a stream while work is pending", ask)
+    if not query_outcome.ok:
         return
-    pending = asked.value
+    pending = query_outcome.value
     if pending is None:
-        recorder.note("the target has no hook delay: query was not seen while work is pending")
+        recorder.note("the target has no hook delay: query was not checked while work is pending")
         return
     fact(
         recorder,
@@ -64,4 +64,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         Kind.STATE,
         "Event.query is true, or query waits, while work before the event is pending.",
     )
-    fact(recorder, not all(answers), Kind.STATE, "Stream.query is true while work on the stream is pending.")
+    fact(
+        recorder,
+        not all(query_results),
+        Kind.STATE,
+        "Stream.query is true while work on the stream is pending.",
+    )

@@ -1,4 +1,4 @@
-"""Waiting for the device, a stream or an event means waiting."""
+"""Check that synchronizing a device, a stream or an event waits for its work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.device._device_checks import about, do, holds, slow, zeros
+from conformance.properties.device._device_checks import (
+    applies_to_part,
+    check_all_equal,
+    delay_stream,
+    run_recorded,
+    zeros,
+)
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -22,54 +28,57 @@ from conformance.target.target import Target
     "synchronize_waits",
     subject_kind="device",
     statement=(
-        "Each way to wait for the device, a stream or an event returns when the work before it is done, and "
-        "so does a copy to the host; a stream that waits for an event is not done before it, and the host "
-        "goes on meanwhile."
+        "Each way to wait for the device, a stream or an event returns only when the earlier work is "
+        "done. So does a copy to the host. A stream that waits for an event does not finish before the "
+        "event, and the host does not wait for it."
     ),
     documentation="accelerator.html",
     level="core",
-    applies=about("Stream"),
+    applies=applies_to_part("Stream"),
     capabilities=("streams", "events"),
     modes=("eager",),
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Wait for delayed work by each wait method, by a copy to the host and by a waiting stream."""
     api = device_api.device_api(target)
     x = zeros(target)
-    # Twice: on a busy machine the host may be held up until the work is done, and sees nothing.
+    # Run each method twice: on a busy machine the host may be so slow that the work is already done.
     for name, wait in [*api.waits().items(), *api.waits().items()]:
 
         def work(wait: Callable[[Any, Any], None] = wait) -> bool:
             stream, event = api.stream(), api.event()
             with api.on(stream):
-                slow(api, recorder)
+                delay_stream(api, recorder)
                 x.add_(1)
                 event.record(stream)
             wait(stream, event)
             return bool(event.query())
 
-        outcome = do(target, recorder, name, work)
+        outcome = run_recorded(target, recorder, name, work)
         if outcome.ok:
             fact(recorder, outcome.value, Kind.STATE, f"{name} returns before the work is done.")
     _check_copy(target, recorder, api)
     _check_waiting_stream(target, recorder, api)
-    do(target, recorder, "waiting for the device", api.synchronize)
+    run_recorded(target, recorder, "waiting for the device", api.synchronize)
 
 
 def _check_copy(target: Target, recorder: Recorder, api: DeviceApi) -> None:
-    for value, what in ((0, "a copy to the host behind other work"), (1, "a copy to the host of new values")):
+    for value, label in (
+        (0, "a copy to the host behind other work"),
+        (1, "a copy to the host of new values"),
+    ):
         x = zeros(target)
 
         def work(x: torch.Tensor = x, value: int = value) -> torch.Tensor:
             with api.on(api.stream()):
-                slow(api, recorder)
+                delay_stream(api, recorder)
                 if value:
                     x.fill_(value)
                 return api.to_host(x)
 
-        outcome = do(target, recorder, what, work)
+        outcome = run_recorded(target, recorder, label, work)
         if outcome.ok:
-            holds(recorder, outcome.value, value, what)
+            check_all_equal(recorder, outcome.value, value, label)
 
 
 def _check_waiting_stream(target: Target, recorder: Recorder, api: DeviceApi) -> None:
@@ -87,13 +96,13 @@ def _check_waiting_stream(target: Target, recorder: Recorder, api: DeviceApi) ->
         if pending is None:
             return None
         with api.on(producer):
-            slow(api, recorder)
+            delay_stream(api, recorder)
         wait()
         done = bool(after.query())
-        # Asked in this order, an event that is not there yet was not there when the other one was asked.
+        # Query ``after`` first: if it is done, ``event`` must be done too.
         return pending, not done or bool(event.query())
 
-    outcome = do(target, recorder, "a stream that waits for an event", work)
+    outcome = run_recorded(target, recorder, "a stream that waits for an event", work)
     if not outcome.ok or outcome.value is None:
         return
     pending, in_order = outcome.value

@@ -1,4 +1,4 @@
-"""Each thread has a current stream of its own."""
+"""Check that each thread has its own current stream."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from conformance.framework.compare import fact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.device._device_checks import about, do, holds, zeros
+from conformance.properties.device._device_checks import applies_to_part, check_all_equal, run_recorded, zeros
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
 
-def in_thread(call: Callable[[], Any]) -> Any:
-    """Return the value of a call in a new thread; an error there is raised here."""
+def call_in_thread(call: Callable[[], Any]) -> Any:
+    """Return the result of a call in a new thread, or raise its exception in the calling thread."""
     box: dict[str, Any] = {}
 
     def run() -> None:
@@ -38,43 +38,53 @@ def in_thread(call: Callable[[], Any]) -> Any:
     "thread_stream",
     subject_kind="device",
     statement=(
-        "The current stream is each thread's own: a new thread starts on the default one and moves "
-        "no other's."
+        "The current stream belongs to one thread: a new thread starts on the default stream, and setting "
+        "its stream does not change other threads."
     ),
     documentation="accelerator.html",
     level="full",
-    applies=about("Thread"),
+    applies=applies_to_part("Thread"),
     capabilities=("streams",),
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Check the registered statement for a subject in one dtype."""
+    """Work on one stream in this thread and on another stream in a new thread."""
     api = device_api.device_api(target)
     default = api.current()
     x, y = zeros(target), zeros(target)
 
     def work() -> tuple[Any, Any]:
-        here, there = api.stream(), api.stream()
+        own_stream, other_stream = api.stream(), api.stream()
 
         def elsewhere() -> Any:
-            first = api.current()
-            with api.on(there):
+            first_current = api.current()
+            with api.on(other_stream):
                 x.fill_(3)
-            there.synchronize()
-            return first
+            other_stream.synchronize()
+            return first_current
 
-        with api.on(here):
-            seen = in_thread(elsewhere)
+        with api.on(own_stream):
+            first_stream = call_in_thread(elsewhere)
             y.fill_(4)
             current = api.current()
-        here.synchronize()
-        return seen, current == here
+        own_stream.synchronize()
+        return first_stream, current == own_stream
 
-    outcome = do(target, recorder, "a stream in another thread", work)
+    outcome = run_recorded(target, recorder, "a stream in another thread", work)
     if not outcome.ok:
         return
-    seen, kept = outcome.value
-    fact(recorder, seen == default, Kind.STATE, f"a new thread starts on {seen}, expected {default}.")
-    fact(recorder, kept, Kind.STATE, "a stream that another thread set has become this thread's current one.")
-    holds(recorder, x, 3, "what the other thread wrote")
-    holds(recorder, y, 4, "what this thread wrote")
+    first_stream, unchanged = outcome.value
+    fact(
+        recorder,
+        first_stream == default,
+        Kind.STATE,
+        f"a new thread starts on {first_stream}, expected {default}.",
+    )
+    fact(
+        recorder,
+        unchanged,
+        Kind.STATE,
+        "a stream that another thread set has become this thread's current one.",
+    )
+    check_all_equal(recorder, x, 3, "what the other thread wrote")
+    check_all_equal(recorder, y, 4, "what this thread wrote")

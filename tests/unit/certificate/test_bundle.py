@@ -18,7 +18,7 @@ from conformance.certificate.document import canonical
 from conformance.errors import UsageError
 from conformance.plan.levels import manifest
 from conformance.results import document as result_files
-from tests.support import certifiable
+from tests.support import sample_passing_leg
 
 Json = dict[str, Any]
 
@@ -33,7 +33,7 @@ Capture = pytest.CaptureFixture[str]
 def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sound bundle of level core."""
     folder = tmp_path_factory.mktemp("issued")
-    out = certifiable.folder(folder / "out", certifiable.leg("core"))
+    out = sample_passing_leg.folder(folder / "out", sample_passing_leg.leg("core"))
     assert cli.main(["certify", str(out), "-o", str(folder / "core.zip")]) == 0
     return folder / "core.zip"
 
@@ -45,7 +45,7 @@ def rows(results: Json) -> list[Json]:
 
 def resummed(certificate: Json, results: Json) -> None:
     """Forge carefully after a change: all sums and digests follow again."""
-    leg = certifiable.summed(results["legs"][0])
+    leg = sample_passing_leg.summed(results["legs"][0])
     results.update(result_files.document([leg]))
     certificate["evidence"]["results"] = hashlib.sha256(canonical(results)).hexdigest()
     certificate["evidence"]["comparisons"] = sum(row.get("comparisons", 0) for row in leg["results"])
@@ -136,7 +136,7 @@ def tampered(issued: Path, tmp_path: Path, capsys: Capture, *changes: Change) ->
         for change in changes:
             change(certificate, results)
 
-    other = certifiable.rewritten(issued, tmp_path / "other.zip", every)
+    other = sample_passing_leg.rewritten(issued, tmp_path / "other.zip", every)
     capsys.readouterr()
     code = cli.main(["certify", "--verify", str(other)])
     found = capsys.readouterr()
@@ -199,9 +199,9 @@ def test_another_level_alone_does_not_fit_the_rest(issued: Path, tmp_path: Path,
 
 
 def test_a_simulated_device_cannot_be_made_real(tmp_path: Path, capsys: Capture) -> None:
-    leg = certifiable.leg("core")
+    leg = sample_passing_leg.leg("core")
     leg["target"]["simulated"] = True
-    out = certifiable.folder(tmp_path / "out", leg)
+    out = sample_passing_leg.folder(tmp_path / "out", leg)
     assert cli.main(["certify", str(out), "-o", str(tmp_path / "core.zip")]) == 0
     said = tampered(tmp_path / "core.zip", tmp_path, capsys, _set("claim.notice", None))
     assert "certificate.claim.notice" in said
@@ -214,7 +214,7 @@ def test_another_manifest_does_not_verify(
     fewer = type(known)(known.minors, known.statements, known.waivers[1:])
     gone = known.waivers[0].id
     assert gone in known.demand("2.13", "eager", "full").waived
-    out = certifiable.leg("full")
+    out = sample_passing_leg.leg("full")
     assert fewer.demand("2.13", "eager", "full").digest() != known.demand("2.13", "eager", "full").digest()
     lacking = type(known)(
         known.minors, tuple(one for one in known.statements if one.name != "value"), known.waivers
@@ -228,7 +228,7 @@ def test_another_manifest_does_not_verify(
 def test_a_sound_bundle_stays_verified_when_it_is_packed_again(
     issued: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    other = certifiable.rewritten(issued, tmp_path / "other.zip", lambda certificate, results: None)
+    other = sample_passing_leg.rewritten(issued, tmp_path / "other.zip", lambda certificate, results: None)
     assert cli.main(["certify", "--verify", str(other)]) == 0
 
 
@@ -347,7 +347,7 @@ def test_a_certificate_is_of_one_leg(issued: Path, tmp_path: Path, capsys: Captu
     def change(certificate: Json, results: Json) -> None:
         results["legs"] *= 2
 
-    other = certifiable.rewritten(issued, tmp_path / "other.zip", change)
+    other = sample_passing_leg.rewritten(issued, tmp_path / "other.zip", change)
     assert cli.main(["certify", "--verify", str(other)]) == 2
     assert "hold 2 legs" in capsys.readouterr().err
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.certificate import bundle
-from tests.support.certifiable import varied_results
 from tests.support.fuzz import FUZZ, spoiled, taken_or_refused, written
+from tests.support.sample_passing_leg import varied_results
 
 
 @pytest.fixture(scope="module")

@@ -16,18 +16,18 @@ from conformance import cli
 from conformance.certificate import certify
 from conformance.model.vocabulary import LEVELS
 from conformance.plan.levels.mutation_score import Detection, LevelScore
-from tests.support import certifiable
+from tests.support import sample_passing_leg
 
 
 def test_a_bundle_names_no_host_path_or_other_variable(tmp_path: Path) -> None:
     secrets = ["/home/jane", "myhost", platform.node(), "SECRET", "hunter2", "6.1.0", "/opt/lib"]
-    leg = certifiable.leg()
+    leg = sample_passing_leg.leg()
     leg["facts"]["environment"] |= {"SECRET_TOKEN": "hunter2", "PYTHONHASHSEED": "/opt/lib"}
     leg["facts"]["cwd"] = "/home/jane/run"
     leg["facts"]["torch"]["path"] = "/opt/lib/torch"
     leg["problems"] = [f"2 damaged lines in /home/jane/journal.jsonl on {platform.node()}"]
     leg["results"][0]["notes"] = [f"read /home/jane/x.py on {platform.node()}"]
-    out, bundle = certifiable.folder(tmp_path / "out", leg), tmp_path / "b.zip"
+    out, bundle = sample_passing_leg.folder(tmp_path / "out", leg), tmp_path / "b.zip"
     assert cli.main(["certify", str(out), "-o", str(bundle)]) == 0
     with zipfile.ZipFile(bundle) as file:
         held = "".join(file.read(name).decode() for name in file.namelist())
@@ -42,14 +42,14 @@ def _stands_in(secret: str, text: str) -> bool:
 
 
 def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
-    out = certifiable.folder(tmp_path / "out", certifiable.leg())
+    out = sample_passing_leg.folder(tmp_path / "out", sample_passing_leg.leg())
     for name in ("one.zip", "two.zip"):
         assert cli.main(["certify", str(out), "-o", str(tmp_path / name)]) == 0
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
 
 
 def test_a_scrubbed_leg_stays_as_it_is() -> None:
-    once = certify.scrubbed(certifiable.leg())
+    once = certify.scrubbed(sample_passing_leg.leg())
     check: Callable[[Any], Any] = certify.scrubbed
     assert check(once["legs"][0]) == once
 
@@ -57,7 +57,7 @@ def test_a_scrubbed_leg_stays_as_it_is() -> None:
 def test_a_certificate_says_how_much_its_suite_sees(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = certifiable.folder(tmp_path / "out", certifiable.leg())
+    out = sample_passing_leg.folder(tmp_path / "out", sample_passing_leg.leg())
     for mode, words in (
         ("eager", "detection power of the level: 45.0 % of 100 planted faults, 88.0 % of the 50"),
         ("graph", "detection power of the suite: not measured in mode"),

@@ -10,8 +10,8 @@ from conformance.certificate import level_assessment
 from conformance.certificate.level_assessment import LevelAssessment
 from conformance.plan import levels
 from conformance.plan.levels import manifest
-from tests.support import certifiable
-from tests.support.certifiable import Leg
+from tests.support import sample_passing_leg
+from tests.support.sample_passing_leg import Leg
 
 
 def judged(leg: Leg, level: str | None = None) -> LevelAssessment:
@@ -24,7 +24,7 @@ def declaring(leg: Leg, **changes: Any) -> Leg:
 
 
 def test_all_passes_hold_the_level_and_every_narrower_one() -> None:
-    leg = certifiable.leg("core")
+    leg = sample_passing_leg.leg("core")
     found = judged(leg)
     assert found.entitled and found.counts()["passed"] == found.counts()["due"] == len(leg["results"])
     assert judged(leg, "bringup").entitled
@@ -37,23 +37,25 @@ def test_all_passes_hold_the_level_and_every_narrower_one() -> None:
 )
 def test_nothing_but_pass_counts(verdict: str) -> None:
     kinds = {} if verdict in ("unsupported", "xpass") else {"failures": [{"kind": "value", "message": "off"}]}
-    leg = certifiable.with_rows(certifiable.leg(), {"value/add@float32": {"verdict": verdict, **kinds}})
+    leg = sample_passing_leg.with_rows(
+        sample_passing_leg.leg(), {"value/add@float32": {"verdict": verdict, **kinds}}
+    )
     found = judged(leg)
     assert not found.entitled
     assert list(found.missing.values()) == [("value/add@float32",)]
 
 
 def test_a_result_without_a_row_is_missing() -> None:
-    leg = certifiable.leg()
+    leg = sample_passing_leg.leg()
     leg["results"] = [row for row in leg["results"] if row["id"] != "value/add@float32"]
-    found = judged(certifiable.summed(leg))
+    found = judged(sample_passing_leg.summed(leg))
     assert dict(found.missing) == {"no result": ("value/add@float32",)} and not found.entitled
 
 
 def test_two_rows_of_one_result_yield_no_level() -> None:
-    leg = certifiable.leg()
+    leg = sample_passing_leg.leg()
     leg["results"].append(dict(leg["results"][0]))
-    found = judged(certifiable.summed(leg))
+    found = judged(sample_passing_leg.summed(leg))
     assert not found.entitled and found.unfit == (f"{leg['results'][0]['id']} has two rows",)
 
 
@@ -74,7 +76,7 @@ UNFIT: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("change", "words"), UNFIT, ids=lambda value: str(value)[:40])
 def test_a_run_that_is_not_whole_yields_no_level(change: dict[str, Any], words: str) -> None:
-    leg = certifiable.summed(certifiable.leg() | change)
+    leg = sample_passing_leg.summed(sample_passing_leg.leg() | change)
     found = judged(leg, "bringup")
     assert not found.entitled
     assert any(words in reason for reason in found.unfit), found.unfit
@@ -82,30 +84,30 @@ def test_a_run_that_is_not_whole_yields_no_level(change: dict[str, Any], words: 
 
 
 def test_extra_modules_and_sums_that_do_not_follow_yield_no_level() -> None:
-    leg = certifiable.leg()
+    leg = sample_passing_leg.leg()
     leg["facts"]["extra"] = ["mine"]
     assert "extra modules (mine)" in judged(leg).unfit[0]
-    leg = certifiable.leg()
+    leg = sample_passing_leg.leg()
     leg["totals"] = {"pass": 1}
     assert judged(leg).unfit == ("the totals do not follow from the rows",)
-    leg = certifiable.leg()
+    leg = sample_passing_leg.leg()
     leg["cases"]["value/add"] = "fail"
     assert judged(leg).unfit == ("the verdicts of cases do not follow from the rows",)
-    leg = certifiable.leg()
+    leg = sample_passing_leg.leg()
     leg["planned"] += 1
     assert "were planned" in judged(leg).unfit[0]
 
 
 def test_the_default_samples_or_all_will_do_and_no_number() -> None:
-    assert judged(certifiable.leg(samples="all")).entitled
+    assert judged(sample_passing_leg.leg(samples="all")).entitled
     for samples in ("8", "32", "100"):
-        assert "--samples" in judged(certifiable.leg(samples=samples)).unfit[0]
+        assert "--samples" in judged(sample_passing_leg.leg(samples=samples)).unfit[0]
 
 
 @pytest.mark.parametrize("verdict", ["fail", "crash", "timeout", "xfail"])
 def test_what_is_declared_unsupported_must_be_refused(verdict: str) -> None:
-    leg = declaring(certifiable.leg("core"), unsupported={"value/ad*@float16": "slow"})
-    found = judged(certifiable.with_rows(leg, {"value/add@float16": {"verdict": verdict}}))
+    leg = declaring(sample_passing_leg.leg("core"), unsupported={"value/ad*@float16": "slow"})
+    found = judged(sample_passing_leg.with_rows(leg, {"value/add@float16": {"verdict": verdict}}))
     assert not found.entitled
     assert any("not refused cleanly" in reason for reason in found.missing)
 
@@ -120,7 +122,7 @@ def test_what_is_declared_unsupported_must_be_refused(verdict: str) -> None:
     ],
 )
 def test_a_pass_that_its_row_contradicts_does_not_count(change: dict[str, Any], words: str) -> None:
-    found = judged(certifiable.with_rows(certifiable.leg(), {"value/add@float32": change}))
+    found = judged(sample_passing_leg.with_rows(sample_passing_leg.leg(), {"value/add@float32": change}))
     (reason,) = found.missing
     assert words in reason and not found.entitled
 
@@ -136,17 +138,17 @@ DECLARED: list[tuple[dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("declared", "reason", "name"), DECLARED, ids=[entry[1] for entry in DECLARED])
 def test_what_is_not_declared_is_not_claimed(declared: dict[str, Any], reason: str, name: str) -> None:
-    leg = declaring(certifiable.leg("core"), **declared)
-    leg = certifiable.with_rows(leg, {name: {"verdict": "unsupported"}})
+    leg = declaring(sample_passing_leg.leg("core"), **declared)
+    leg = sample_passing_leg.with_rows(leg, {name: {"verdict": "unsupported"}})
     found = judged(leg)
     assert found.entitled and name in found.not_claimed[reason]
     assert found.claimed == found.due - sum(map(len, found.not_claimed.values())) == len(found.passed)
     # It is not counted as passed even if it passes.
-    other = judged(declaring(certifiable.leg("core"), **declared))
+    other = judged(declaring(sample_passing_leg.leg("core"), **declared))
     assert other.counts() == found.counts()
     # And claimed, it is missing.
     assert not judged(
-        certifiable.with_rows(certifiable.leg("core"), {name: {"verdict": "unsupported"}})
+        sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: {"verdict": "unsupported"}})
     ).entitled
 
 
@@ -161,29 +163,31 @@ FLOOR: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("declared", "name"), FLOOR, ids=lambda value: str(value)[:40])
 def test_no_declaration_removes_the_floor(declared: dict[str, Any], name: str) -> None:
-    leg = declaring(certifiable.leg("core"), **declared)
-    found = judged(certifiable.with_rows(leg, {name: {"verdict": "unsupported"}}))
+    leg = declaring(sample_passing_leg.leg("core"), **declared)
+    found = judged(sample_passing_leg.with_rows(leg, {name: {"verdict": "unsupported"}}))
     assert dict(found.missing) == {"unsupported, in the floor of core": (name,)} and not found.entitled
 
 
 @pytest.mark.parametrize(("mode", "word"), [("compile", "compile"), ("graph", "graphs")])
 def test_nobody_holds_a_mode_by_not_declaring_it(mode: str, word: str) -> None:
-    leg = declaring(certifiable.leg(mode=mode), capabilities={word: False})
+    leg = declaring(sample_passing_leg.leg(mode=mode), capabilities={word: False})
     assert judged(leg).entitled  # all of it works: the declaration is too modest
     leg["results"] = [{**row, "verdict": "unsupported"} for row in leg["results"]]
-    assert not judged(certifiable.summed(leg)).entitled
+    assert not judged(sample_passing_leg.summed(leg)).entitled
 
 
 def test_a_hook_that_the_file_does_not_name_is_not_claimed() -> None:
-    leg = declaring(certifiable.leg("full"), hooks=[])
+    leg = declaring(sample_passing_leg.leg("full"), hooks=[])
     leg["results"] = [row for row in leg["results"] if row["id"] != "no_host_wait/Stream@any"]
-    found = judged(certifiable.summed(leg))
+    found = judged(sample_passing_leg.summed(leg))
     assert found.entitled and found.not_claimed["hook delay"] == ("no_host_wait/Stream@any",)
 
 
 @pytest.mark.parametrize("placement", ["fallback", "unknown", "refused", None])
 def test_listed_operators_must_not_fall_back(placement: str | None) -> None:
-    leg = certifiable.with_rows(certifiable.leg("core"), {"placement/mm@float32": {"placement": placement}})
+    leg = sample_passing_leg.with_rows(
+        sample_passing_leg.leg("core"), {"placement/mm@float32": {"placement": placement}}
+    )
     for row in leg["results"]:
         if row.get("placement", "") is None:
             del row["placement"]
@@ -195,7 +199,9 @@ def test_listed_operators_must_not_fall_back(placement: str | None) -> None:
 
 
 def test_composites_of_kernels_on_the_device_will_do() -> None:
-    leg = certifiable.with_rows(certifiable.leg("core"), {"placement/mm@float32": {"placement": "composite"}})
+    leg = sample_passing_leg.with_rows(
+        sample_passing_leg.leg("core"), {"placement/mm@float32": {"placement": "composite"}}
+    )
     assert judged(leg).entitled
 
 
@@ -203,20 +209,20 @@ def test_composites_of_kernels_on_the_device_will_do() -> None:
 def test_what_torch_itself_breaks_is_waived_for_everyone(verdict: str) -> None:
     name = "out/nn.functional.gelu@float32"
     off = {"verdict": verdict, "failures": [{"kind": "value", "message": "off"}], "failure_count": 1}
-    found = judged(certifiable.with_rows(certifiable.leg("core"), {name: off}))
+    found = judged(sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off}))
     assert found.entitled and found.waived == (name,) and name not in found.passed
     # Of its own kind of failure, and no other.
     off["failures"] = [{"kind": "value", "message": "off"}, {"kind": "crash", "message": "and worse"}]
-    assert not judged(certifiable.with_rows(certifiable.leg("core"), {name: off})).entitled
+    assert not judged(sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off})).entitled
     # And only failures that were seen: flaky is not what torch breaks.
     off |= {"verdict": "flaky", "failures": [{"kind": "value", "message": "off"}]}
-    assert not judged(certifiable.with_rows(certifiable.leg("core"), {name: off})).entitled
+    assert not judged(sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: off})).entitled
 
 
 def test_what_needs_an_undeclared_dtype_is_not_claimed_in_the_floor_either() -> None:
     name = "value/float_power@float32"
     row = {"verdict": "unsupported", "comparisons": 0, "undeclared": ["float64"]}
-    leg = certifiable.with_rows(certifiable.leg("core"), {name: row})
+    leg = sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: row})
     # The target declares it, so that there was no reason to leave it out.
     assert not judged(leg).entitled
     dtypes = [word for word in leg["target"]["declared"]["dtypes"] if word != "float64"]
@@ -224,5 +230,5 @@ def test_what_needs_an_undeclared_dtype_is_not_claimed_in_the_floor_either() -> 
     assert name in found.not_claimed["dtype float64"] and found.entitled
     # A refusal of something else remains one.
     row["undeclared"] = []
-    leg = certifiable.with_rows(certifiable.leg("core"), {name: row})
+    leg = sample_passing_leg.with_rows(sample_passing_leg.leg("core"), {name: row})
     assert not judged(declaring(leg, dtypes=dtypes)).entitled

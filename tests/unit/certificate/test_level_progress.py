@@ -14,8 +14,8 @@ from conformance.commands import common
 from conformance.report import html
 from conformance.report.headline import LevelProgress
 from conformance.results import document
-from tests.support import certifiable
-from tests.support.certifiable import Leg
+from tests.support import sample_passing_leg
+from tests.support.sample_passing_leg import Leg
 
 OFF = {"verdict": "fail", "failures": [{"kind": "exception", "message": "the call raised RuntimeError: off"}]}
 
@@ -26,35 +26,35 @@ def levels(*legs: Leg) -> list[tuple[int, str, bool]]:
 
 def failing(leg: Leg, count: int) -> Leg:
     names = [row["id"] for row in leg["results"] if row["id"].startswith("value/")][:count]
-    return certifiable.with_rows(leg, dict.fromkeys(names, OFF))
+    return sample_passing_leg.with_rows(leg, dict.fromkeys(names, OFF))
 
 
 def test_the_broadest_level_that_is_held_and_the_next() -> None:
-    assert levels(certifiable.leg("bringup")) == [(0, "bringup", True)]
-    assert levels(certifiable.leg("core")) == [(0, "core", True)]
-    core = certifiable.leg("core")
+    assert levels(sample_passing_leg.leg("bringup")) == [(0, "bringup", True)]
+    assert levels(sample_passing_leg.leg("core")) == [(0, "core", True)]
+    core = sample_passing_leg.leg("core")
     later = [row["id"] for row in core["results"] if row["id"].startswith("layout/")][:1]
-    assert levels(certifiable.with_rows(core, dict.fromkeys(later, OFF))) == [
+    assert levels(sample_passing_leg.with_rows(core, dict.fromkeys(later, OFF))) == [
         (0, "bringup", True), (0, "core", False)
     ]  # fmt: skip
-    small = {row["id"] for row in certifiable.leg("bringup")["results"]}
+    small = {row["id"] for row in sample_passing_leg.leg("bringup")["results"]}
     early = [row["id"] for row in core["results"] if row["id"] in small][:1]
-    assert levels(certifiable.with_rows(certifiable.leg("core"), dict.fromkeys(early, OFF))) == [
-        (0, "bringup", False)
-    ]
-    assert levels(certifiable.leg("bringup"), failing(certifiable.leg("bringup"), 1)) == [
+    assert levels(
+        sample_passing_leg.with_rows(sample_passing_leg.leg("core"), dict.fromkeys(early, OFF))
+    ) == [(0, "bringup", False)]
+    assert levels(sample_passing_leg.leg("bringup"), failing(sample_passing_leg.leg("bringup"), 1)) == [
         (0, "bringup", True), (1, "bringup", False)
     ]  # fmt: skip
 
 
 def test_a_smoke_run_and_an_unknown_torch_have_no_level() -> None:
-    leg = certifiable.leg("bringup")
+    leg = sample_passing_leg.leg("bringup")
     assert levels(leg | {"level": "smoke"}) == []
     assert levels(leg | {"torch": "1.0.0"}) == []
 
 
 def test_what_is_missing_is_given_by_cause() -> None:
-    leg = failing(certifiable.leg("bringup"), 3)
+    leg = failing(sample_passing_leg.leg("bringup"), 3)
     gone = next(row for row in leg["results"] if row["verdict"] == "pass")
     leg["results"].remove(gone)
     (one,) = level_progress.of([leg])
@@ -68,7 +68,7 @@ def test_what_is_missing_is_given_by_cause() -> None:
 
 
 def test_many_causes_are_counted_beyond_the_first_dozen() -> None:
-    leg = certifiable.leg("core")
+    leg = sample_passing_leg.leg("core")
     names = [row["id"] for row in leg["results"] if row["id"].startswith("value/")][:20]
     rows = {
         name: {
@@ -77,7 +77,7 @@ def test_many_causes_are_counted_beyond_the_first_dozen() -> None:
         }
         for i, name in enumerate(names, 1)
     }
-    one = level_progress.of([certifiable.with_rows(leg, rows)])[-1]
+    one = level_progress.of([sample_passing_leg.with_rows(leg, rows)])[-1]
     shown = one.to_json()
     assert (len(shown["blockers"]), shown["more"]) == (12, 8)  # type: ignore[arg-type]
 
@@ -91,8 +91,8 @@ def page_of(path: Path, before: list[Leg], *legs: Leg) -> str:
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run the page's script")
 def test_the_page_opens_with_level_causes_and_changes(tmp_path: Path) -> None:
-    before, now = certifiable.leg("bringup"), failing(certifiable.leg("bringup"), 2)
-    text = page_of(tmp_path, [before], certifiable.summed(now))
+    before, now = sample_passing_leg.leg("bringup"), failing(sample_passing_leg.leg("bringup"), 2)
+    text = page_of(tmp_path, [before], sample_passing_leg.summed(now))
     order = [text.index(f"<h2>{title}") for title in ("Level", "Unexpected, by cause", "Since the last run")]
     assert order == sorted(order)
     assert "<b>2 results are missing for bringup</b>" in text
@@ -107,13 +107,13 @@ def test_the_page_opens_with_level_causes_and_changes(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run the page's script")
 def test_a_part_of_a_run_says_why_it_yields_no_level(tmp_path: Path) -> None:
-    text = page_of(tmp_path, [], certifiable.leg("bringup") | {"selection": "add", "left_out": 3})
+    text = page_of(tmp_path, [], sample_passing_leg.leg("bringup") | {"selection": "add", "left_out": 3})
     assert "This run gives no level: the run was narrowed with -k &#39;add&#39;." in text
     assert "missing for" not in text
 
 
 def test_runs_of_other_modes_have_nothing_to_compare() -> None:
-    eager, graph = certifiable.leg("bringup"), certifiable.leg("bringup", mode="graph")
+    eager, graph = sample_passing_leg.leg("bringup"), sample_passing_leg.leg("bringup", mode="graph")
     assert common.opening([graph], [eager]).changes is None
     assert common.opening([eager], [eager]).changes is not None
 
@@ -122,7 +122,7 @@ def test_an_earlier_run_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     assert common.earlier(tmp_path) == []
     (tmp_path / "results.json").write_text("{")
     assert common.earlier(tmp_path) == []
-    certifiable.folder(tmp_path, certifiable.leg("bringup"))
+    sample_passing_leg.folder(tmp_path, sample_passing_leg.leg("bringup"))
     assert len(common.earlier(tmp_path)) == 1
 
 

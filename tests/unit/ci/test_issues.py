@@ -10,7 +10,7 @@ from conformance import cli
 from conformance.ci import cell_regressions
 from conformance.matrix import collect, plan
 from conformance.results import document
-from tests.support.certifiable import leg, settled, with_rows
+from tests.support.sample_passing_leg import leg, settled, with_rows
 from tests.unit.ci.conftest import issues
 
 

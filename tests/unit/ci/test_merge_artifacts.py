@@ -11,7 +11,7 @@ from conformance import cli
 from conformance.ci import merge_artifacts
 from conformance.matrix import plan
 from conformance.results import document as results
-from tests.support.certifiable import folder, leg, settled, with_rows
+from tests.support.sample_passing_leg import folder, leg, settled, with_rows
 
 
 @pytest.fixture

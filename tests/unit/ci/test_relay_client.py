@@ -14,7 +14,7 @@ import pytest
 from conformance import cli
 from conformance.ci import relay_client
 from conformance.errors import UsageError
-from tests.support.certifiable import folder, leg, settled
+from tests.support.sample_passing_leg import folder, leg, settled
 
 TOKEN = "eyJ-very-secret.token"
 

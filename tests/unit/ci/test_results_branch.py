@@ -11,7 +11,7 @@ from conformance import cli
 from conformance.ci import results_branch
 from conformance.errors import UsageError
 from conformance.results import document
-from tests.support.certifiable import leg, settled
+from tests.support.sample_passing_leg import leg, settled
 
 
 def git(folder, *arguments):
@@ -200,7 +200,7 @@ def test_only_a_store_is_kept(tmp_path, remote):
 
 
 def test_the_steps_of_the_workflow_one_after_the_other(tmp_path, remote, monkeypatch):
-    from tests.support.site_runs import TODAY, made
+    from tests.support.sample_site_runs import TODAY, made
 
     monkeypatch.chdir(tmp_path)
     branch = ["--repository", str(remote), "--branch", "results"]

@@ -8,7 +8,7 @@ import pytest
 
 from conformance.ci import step_outputs, summary
 from conformance.cli import main
-from tests.support.certifiable import folder, leg, settled
+from tests.support.sample_passing_leg import folder, leg, settled
 
 
 def broken(count):

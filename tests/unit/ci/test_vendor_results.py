@@ -11,7 +11,7 @@ import pytest
 from conformance.ci import vendor_results
 from conformance.results import document
 from conformance.site import registry, submissions
-from tests.support.certifiable import leg, settled
+from tests.support.sample_passing_leg import leg, settled
 
 REPOSITORY = "vendor/backend"
 WORKFLOW = ".github/workflows/conformance.yml"

@@ -11,8 +11,8 @@ from expecttest import assert_expected_inline
 
 from conformance import cli
 from conformance.results.merge import merge
-from tests.support import certifiable
-from tests.support.certifiable import Leg
+from tests.support import sample_passing_leg
+from tests.support.sample_passing_leg import Leg
 
 Capture = pytest.CaptureFixture[str]
 
@@ -23,9 +23,9 @@ def declaring(leg: Leg, **changes: Any) -> Leg:
 
 
 def test_the_answer_yes(tmp_path: Path, capsys: Capture) -> None:
-    leg = certifiable.leg()
+    leg = sample_passing_leg.leg()
     leg["target"]["simulated"] = True
-    out, bundle = certifiable.folder(tmp_path / "out", leg), tmp_path / "bringup.zip"
+    out, bundle = sample_passing_leg.folder(tmp_path / "out", leg), tmp_path / "bringup.zip"
     assert cli.main(["certify", str(out), "-o", str(bundle)]) == 0
     said = capsys.readouterr().out
     assert "mine: bringup in eager on torch 2.13, self-reported" in said
@@ -41,12 +41,14 @@ def test_the_answer_yes(tmp_path: Path, capsys: Capture) -> None:
 
 def test_the_answer_no(tmp_path: Path, capsys: Capture) -> None:
     off = {"verdict": "fail", "failures": [{"kind": "value", "message": "off"}], "failure_count": 1}
-    leg = declaring(certifiable.leg("core"), dtypes=["float32", "int64", "bool"])
+    leg = declaring(sample_passing_leg.leg("core"), dtypes=["float32", "int64", "bool"])
     leg["results"] = [
         row for row in leg["results"] if row["id"] not in ("value/exp@float32", "value/mul@float16")
     ]
-    leg = certifiable.with_rows(leg, {f"layout/{name}@float32": off for name in ("add", "mul", "mm", "sub")})
-    out = certifiable.folder(tmp_path / "out", leg)
+    leg = sample_passing_leg.with_rows(
+        leg, {f"layout/{name}@float32": off for name in ("add", "mul", "mm", "sub")}
+    )
+    out = sample_passing_leg.folder(tmp_path / "out", leg)
     assert cli.main(["certify", str(out), "-o", str(tmp_path / "core.zip")]) == 3
     assert not (tmp_path / "core.zip").exists()
     lines = [
@@ -72,8 +74,10 @@ next: conformance repro layout/add@float32 --target mine.toml --mode eager""",
 
 
 def test_it_says_which_narrower_level_is_held(tmp_path: Path, capsys: Capture) -> None:
-    leg = certifiable.with_rows(certifiable.leg("core"), {"layout/add@float32": {"verdict": "flaky"}})
-    out = certifiable.folder(tmp_path / "out", leg)
+    leg = sample_passing_leg.with_rows(
+        sample_passing_leg.leg("core"), {"layout/add@float32": {"verdict": "flaky"}}
+    )
+    out = sample_passing_leg.folder(tmp_path / "out", leg)
     assert cli.main(["certify", str(out)]) == 3
     said = capsys.readouterr().out
     assert "held: bringup in eager" in said and "--level bringup --mode eager -o BUNDLE" in said
@@ -102,51 +106,55 @@ def test_mistakes_of_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, arguments: list[str], words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    certifiable.folder(tmp_path / "out", certifiable.leg(), certifiable.leg(mode="graph"))
+    sample_passing_leg.folder(
+        tmp_path / "out", sample_passing_leg.leg(), sample_passing_leg.leg(mode="graph")
+    )
     assert cli.main(["certify", *arguments]) == 2
     assert words in capsys.readouterr().err
 
 
 def test_of_several_legs_the_mode_chooses(tmp_path: Path, capsys: Capture) -> None:
-    out = certifiable.folder(tmp_path / "out", certifiable.leg(), certifiable.leg(mode="graph"))
+    out = sample_passing_leg.folder(
+        tmp_path / "out", sample_passing_leg.leg(), sample_passing_leg.leg(mode="graph")
+    )
     assert cli.main(["certify", str(out), "--mode", "graph"]) == 0
     assert "bringup in graph" in capsys.readouterr().out
 
 
 def test_an_unknown_torch_is_one_sentence(tmp_path: Path, capsys: Capture) -> None:
-    leg = certifiable.leg(torch="2.99.0", name="2.99.0-eager", build="2.99.0")
-    out = certifiable.folder(tmp_path / "out", leg)
+    leg = sample_passing_leg.leg(torch="2.99.0", name="2.99.0-eager", build="2.99.0")
+    out = sample_passing_leg.folder(tmp_path / "out", leg)
     assert cli.main(["certify", str(out)]) == 3
     said = capsys.readouterr().out
     assert said.count("\n") == 1 and "the manifest knows no torch 2.99, only 2.13" in said
 
 
 def test_results_of_another_suite_certify_nothing(tmp_path: Path, capsys: Capture) -> None:
-    leg = certifiable.leg()
+    leg = sample_passing_leg.leg()
     leg["digests"]["suite"] = "f" * 64
-    out = certifiable.folder(tmp_path / "out", leg)
+    out = sample_passing_leg.folder(tmp_path / "out", leg)
     assert cli.main(["certify", str(out), "-o", str(tmp_path / "b.zip")]) == 3
     assert "another copy of the suite" in capsys.readouterr().out
     assert not (tmp_path / "b.zip").exists()
 
 
 def test_results_without_a_declaration_are_of_an_older_version(tmp_path: Path, capsys: Capture) -> None:
-    leg = certifiable.leg()
+    leg = sample_passing_leg.leg()
     del leg["target"]["declared"]
-    assert cli.main(["certify", str(certifiable.folder(tmp_path / "out", leg))]) == 2
+    assert cli.main(["certify", str(sample_passing_leg.folder(tmp_path / "out", leg))]) == 2
     assert "run it again" in capsys.readouterr().err
 
 
 def test_a_certificate_needs_all_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with certifiable.settled():
-        shard = certifiable.leg(shard="1/2")
+    with sample_passing_leg.settled():
+        shard = sample_passing_leg.leg(shard="1/2")
         for name, one in (("shard", shard), ("merged", merge([("a", shard)])[0])):
-            out = certifiable.folder(tmp_path / name, one)
+            out = sample_passing_leg.folder(tmp_path / name, one)
             assert cli.main(["certify", str(out)]) == 3
             said = capsys.readouterr().out
             assert "  the run is shard 1/2; merge all shards first\n" in said and "not complete" not in said
             assert said.endswith("next: conformance merge DIR... -o OUT, with the folders of all 2 shards\n")
         # No other shard fixes what else is wrong with it.
-        out = certifiable.folder(tmp_path / "less", certifiable.leg(shard="1/2", samples="4"))
+        out = sample_passing_leg.folder(tmp_path / "less", sample_passing_leg.leg(shard="1/2", samples="4"))
         assert cli.main(["certify", str(out)]) == 3
         assert "\nnext: conformance run --target mine.toml" in capsys.readouterr().out

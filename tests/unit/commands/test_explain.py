@@ -9,7 +9,7 @@ import pytest
 
 from conformance.cli import main
 from conformance.results import document
-from tests.support.legs import leg
+from tests.support.sample_legs import leg
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from conformance import cli
-from tests.support.certifiable import folder, settled
-from tests.support.deviating import leg, row
+from tests.support.sample_deviating_leg import leg, row
+from tests.support.sample_passing_leg import folder, settled
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from conformance import cli
 from conformance.results import document
-from tests.support.legs import leg
+from tests.support.sample_legs import leg
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from expecttest import assert_expected_inline
 
 from conformance.expectations import check
 from conformance.expectations.entries import Book
-from tests.support.legs import DAY, expected
+from tests.support.sample_legs import DAY, expected
 
 
 def test_a_check_without_a_run_finds_names_modes_days_and_doubles() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from conformance.expectations import check_summary
 from conformance.expectations.entries import Book, Expectation
-from tests.support.legs import DAY, expected, judged
+from tests.support.sample_legs import DAY, expected, judged
 
 
 def said(

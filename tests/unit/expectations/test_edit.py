@@ -10,7 +10,7 @@ from expecttest import assert_expected_inline
 
 from conformance.errors import UsageError
 from conformance.expectations import edit, entries
-from tests.support.legs import expected
+from tests.support.sample_legs import expected
 
 
 def test_files_change_only_where_they_must() -> None:

@@ -12,7 +12,7 @@ from conformance.expectations import edit, entries
 from conformance.expectations.entries import Book
 from conformance.expectations.index import Index
 from conformance.plan.levels import manifest
-from tests.support.legs import DAY, expected
+from tests.support.sample_legs import DAY, expected
 
 GOOD_ENTRY = {
     "id": "value/add@*",

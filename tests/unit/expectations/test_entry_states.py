@@ -11,7 +11,7 @@ from expecttest import assert_expected_inline
 
 from conformance.expectations import entry_states
 from conformance.results.merge import merge
-from tests.support.legs import DAY, expected, judged, leg, row
+from tests.support.sample_legs import DAY, expected, judged, leg, row
 
 
 def test_a_whole_run_finds_entries_that_have_rotted() -> None:

@@ -6,7 +6,7 @@ import dataclasses
 
 from conformance.expectations import propose
 from conformance.expectations.entries import Expectation
-from tests.support.legs import DAY, expected, row
+from tests.support.sample_legs import DAY, expected, row
 
 
 def seen(mode: str = "eager", torch: str = "2.13.0", **verdicts: str) -> propose.Seen:

@@ -8,7 +8,7 @@ import pytest
 
 from conformance import cli
 from conformance.matrix import collect, plan, table
-from tests.support.certifiable import folder, leg, settled, with_rows
+from tests.support.sample_passing_leg import folder, leg, settled, with_rows
 
 
 def cell(mode="eager", expect="results", **changes):

@@ -9,7 +9,7 @@ from expecttest import assert_expected_inline
 from conformance.report import causes, summary
 from conformance.report.families import operator_family, property_family
 from conformance.results import document
-from tests.support.legs import leg
+from tests.support.sample_legs import leg
 
 BROKEN = "the call on (({}, 4) float32 on hpu:0) raised RuntimeError: allocator is out of {} blocks at {}"
 

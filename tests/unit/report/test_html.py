@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from conformance.report import html, page_data
-from tests.support.legs import three_results
+from tests.support.sample_legs import three_results
 
 
 def test_the_report_stands_alone_and_no_message_escapes_from_it(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conformance.report import causes, issue
-from tests.support.legs import leg
+from tests.support.sample_legs import leg
 
 MESSAGE = (
     "the call raised RuntimeError: lost a lane at /home/someone/backend/scan.cpp:12 "

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from conformance.report import junit
 from conformance.results import document
-from tests.support.legs import leg, three_results
+from tests.support.sample_legs import leg, three_results
 
 
 def test_junit_xml_is_xml_whatever_the_messages_hold(tmp_path: Path) -> None:

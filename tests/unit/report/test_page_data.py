@@ -8,7 +8,7 @@ from expecttest import assert_expected_inline
 
 from conformance.report.page_data import compact
 from conformance.results import document
-from tests.support.legs import leg, three_results
+from tests.support.sample_legs import leg, three_results
 
 
 def test_the_report_carries_compact_data() -> None:

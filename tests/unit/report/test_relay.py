@@ -11,7 +11,7 @@ from conformance import cli
 from conformance.errors import UsageError
 from conformance.report import relay
 from conformance.report.relay import Event, Job
-from tests.support.certifiable import folder, leg, settled, with_rows
+from tests.support.sample_passing_leg import folder, leg, settled, with_rows
 
 COMMIT = "cf30153c4c131c8164ee7798e5022d810682e2cb"
 OTHER = "0" * 40

@@ -10,7 +10,7 @@ from conformance import cli
 from conformance.errors import UsageError
 from conformance.report import relay_readiness
 from conformance.report.relay_readiness import Backend, Run
-from tests.support.certifiable import folder, leg, settled
+from tests.support.sample_passing_leg import folder, leg, settled
 
 NOW = datetime.datetime(2026, 9, 30, 12, tzinfo=datetime.timezone.utc)
 
@@ -101,7 +101,7 @@ def test_a_folder_without_runs(name, tmp_path):
 
 def test_hidden_folders_are_no_backends(tmp_path) -> None:
     from conformance.results import document
-    from tests.support.certifiable import leg, settled
+    from tests.support.sample_passing_leg import leg, settled
 
     with settled():
         found = leg("bringup")

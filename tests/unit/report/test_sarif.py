@@ -11,7 +11,7 @@ import pytest
 from conformance.cli import main
 from conformance.report import sarif
 from conformance.results import document
-from tests.support.legs import leg
+from tests.support.sample_legs import leg
 
 
 def results(*rows: tuple[str, str]) -> Any:

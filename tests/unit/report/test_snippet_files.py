@@ -11,7 +11,7 @@ import pytest
 
 from conformance.commands import run_snippets
 from conformance.report import snippet_files
-from tests.support.legs import leg
+from tests.support.sample_legs import leg
 
 
 def failed() -> tuple[Any, Any]:

@@ -10,11 +10,11 @@ from conformance.certificate import certify
 from conformance.plan.levels import manifest
 from conformance.report import page_data, summary
 from conformance.results.document import document
-from tests.support import certifiable
+from tests.support import sample_passing_leg
 
 
-def _leg(simulated: bool) -> certifiable.Leg:
-    leg = certifiable.leg()
+def _leg(simulated: bool) -> sample_passing_leg.Leg:
+    leg = sample_passing_leg.leg()
     leg["target"]["simulated"] = simulated
     return leg
 

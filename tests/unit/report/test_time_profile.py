@@ -11,7 +11,7 @@ import pytest
 from conformance.model.time_phases import PHASES
 from conformance.report import time_profile
 from conformance.results.journal import Journal
-from tests.support.legs import HEADER
+from tests.support.sample_legs import HEADER
 
 
 def time_of(result_id: str, began: float, seconds: float, worker: str = "gw0", **phases: float) -> Any:

@@ -11,7 +11,7 @@ from conformance.commands import diff
 from conformance.errors import UsageError
 from conformance.expectations.aliases import Aliases
 from conformance.results import diff as difference
-from tests.support.legs import leg
+from tests.support.sample_legs import leg
 
 
 def run(mode: str = "eager", **verdicts: str) -> list[dict[str, Any]]:

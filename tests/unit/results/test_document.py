@@ -12,7 +12,7 @@ from conformance.errors import UsageError
 from conformance.model.schema import SchemaError
 from conformance.results import document as results
 from conformance.results import exit_codes
-from tests.support.legs import run_leg, three_results
+from tests.support.sample_legs import run_leg, three_results
 
 
 def test_results_are_checked_when_written_and_when_read(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from conformance.results.final_verdicts import decide, waive
-from tests.support.legs import expected, row
+from tests.support.sample_legs import expected, row
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from conformance.errors import UsageError
 from conformance.report import output_files
 from conformance.results import document as results
 from conformance.results.merge import absent, merge
-from tests.support.legs import leg
+from tests.support.sample_legs import leg
 
 
 def test_modes_and_builds_stand_side_by_side() -> None:

@@ -12,7 +12,7 @@ from conformance.plan.run_request import Request
 from conformance.report import output_files
 from conformance.results import run_folder
 from conformance.target import file as target_file
-from tests.support.legs import leg as make_leg
+from tests.support.sample_legs import leg as make_leg
 
 
 @pytest.mark.parametrize(

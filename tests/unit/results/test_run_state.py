@@ -6,7 +6,7 @@ import pytest
 
 from conformance.results.final_verdicts import decide
 from conformance.results.run_state import Ledger, final_attempt, unusable
-from tests.support.legs import expected, row, run_leg
+from tests.support.sample_legs import expected, row, run_leg
 
 
 def test_words_of_a_poisoned_device() -> None:

@@ -15,7 +15,7 @@ from conformance.report import causes
 from conformance.samples import copies
 from conformance.samples.copies import Copier, WrongCopy, report_copy
 from conformance.target.file import load
-from tests.support.legs import leg
+from tests.support.sample_legs import leg
 
 HOST = torch.device("cpu")
 

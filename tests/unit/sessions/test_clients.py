@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sessions import interpreters
-from sessions.clients import programs, reports
+from sessions.third_party import programs, reports
 
 REPORT = """<testsuites><testsuite>
 <testcase classname="a" name="passes"/>
@@ -28,7 +28,9 @@ def test_failures_have_their_cause_or_none(tmp_path: Path) -> None:
     assert len(outcome.passed) == 1 and outcome.expected == {"": ["a.expected"]}
     assert list(outcome.skipped.values()) == [["a.skipped"]]
     assert outcome.failed == {"there is no profiler": ["a.traces"], "": ["a.breaks"]}
-    text = "\n".join(reports.page([outcome, reports.Outcome(CLIENT, "all", note="source not to be had")]))
+    text = "\n".join(
+        reports.page([outcome, reports.ProgramTestResults(CLIENT, "all", note="source not to be had")])
+    )
     assert "| program | 1.0 |  | all | 1 | 1 | 2 | 1 |" in text and "**Not explained**: 1" in text
     assert "source not to be had" in text and "there is no profiler: 1" in text
     assert "what the client expects to fail\n\nno reason given: 1\n\n```text\na.expected\n" in text
@@ -129,9 +131,11 @@ def test_tests_that_no_run_passes_are_named() -> None:
     )
     client = programs.Client("program", "1.0", (), runs, tests=5)
     outcomes = [
-        reports.Outcome(client, "one", passed=["a"], expected={"": ["b"]}, skipped={"": ["c", "d"]}),
-        reports.Outcome(client, "two", passed=["c"], failed={"": ["e"]}),
-        reports.Outcome(client, "own", passed=["d"]),
+        reports.ProgramTestResults(
+            client, "one", passed=["a"], expected={"": ["b"]}, skipped={"": ["c", "d"]}
+        ),
+        reports.ProgramTestResults(client, "two", passed=["c"], failed={"": ["e"]}),
+        reports.ProgramTestResults(client, "own", passed=["d"]),
     ]
     text = "\n".join(reports.page(outcomes))
     assert "Of the 5 tests of program 3 pass, or fail as it expects, in one of its runs. The others:" in text

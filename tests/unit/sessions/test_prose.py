@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sessions.prose import __main__ as prose
+from sessions.english_lint import __main__ as prose
 
 #: A sentence that breaks each rule.
 BROKEN = {

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sessions import references
+from sessions import doc_references
 
 
-@pytest.mark.parametrize("page", references.pages(), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", doc_references.pages(), ids=lambda page: page.name)
 def test_every_reference_of_a_page_exists(page: Path) -> None:
-    assert references.faults(page.read_text()) == []
+    assert doc_references.faults(page.read_text()) == []
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_every_reference_of_a_page_exists(page: Path) -> None:
     ],
 )
 def test_a_reference_to_nothing_is_seen(text: str, words: str) -> None:
-    assert any(words in message for _, message in references.faults(text)), references.faults(text)
+    assert any(words in message for _, message in doc_references.faults(text)), doc_references.faults(text)
 
 
 def test_what_exists_is_not_blamed() -> None:
@@ -41,4 +41,4 @@ def test_what_exists_is_not_blamed() -> None:
         "`at::Tensor`, `OMP_NUM_THREADS`, `results.json`\n"
         "```sh\n.venv/bin/nox -s conformance -- --level smoke\n```"
     )
-    assert references.faults(text) == []
+    assert doc_references.faults(text) == []

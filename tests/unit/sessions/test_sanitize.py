@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessions.sanitize.kinds import KINDS, RULES
+from sessions.sanitize.builds import KINDS, RULES
 from sessions.sanitize.reports import summaries
 from tests.support import ROOT
 

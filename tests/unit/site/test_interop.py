@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conformance import cli
 from conformance.results import document
-from tests.support.site_runs import TODAY, made
+from tests.support.sample_site_runs import TODAY, made
 
 
 def page(folder: Path, *backends: str) -> str:

@@ -13,8 +13,8 @@ import pytest
 from conformance import cli
 from conformance.errors import UsageError
 from conformance.site import badges, cell_state, matrix_cells, provenance, registry
-from tests.support.certifiable import summed, with_rows
-from tests.support.site_runs import OURS, TODAY, failing, made, night, refused, table
+from tests.support.sample_passing_leg import summed, with_rows
+from tests.support.sample_site_runs import OURS, TODAY, failing, made, night, refused, table
 
 MODES = ("eager", "compile")
 DAY = datetime.date.fromisoformat(TODAY)

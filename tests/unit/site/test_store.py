@@ -13,7 +13,7 @@ from conformance import cli
 from conformance.site.store.series import Line
 from conformance.site.store.store import Store
 from conformance.site.store.verdict_table import Table, TableDelta
-from tests.support.site_runs import TODAY, failing, made, night, table
+from tests.support.sample_site_runs import TODAY, failing, made, night, table
 from tests.unit.site.conftest import Put
 
 

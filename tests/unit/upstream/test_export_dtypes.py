@@ -10,7 +10,7 @@ import torch
 from conformance.torch_testing_internals import op_db
 from conformance.upstream import export_dtypes, exported_deviations
 from conformance.upstream.matching_tests import Databases
-from tests.support.deviating import leg, row
+from tests.support.sample_deviating_leg import leg, row
 
 KNOWN = Databases({"add": "BinaryUfuncInfo", "rand_like": "OpInfo"}, {"nn.Linear": False}, frozenset())
 

@@ -12,7 +12,7 @@ import torch
 from conformance.torch_testing_internals import module_db, op_db, optim_db
 from conformance.upstream import export_overrides, exported_deviations
 from conformance.upstream.matching_tests import Databases
-from tests.support.deviating import leg, row
+from tests.support.sample_deviating_leg import leg, row
 
 HOSTILE = "'''\n\"\"\"\\\nimport os; os._exit(3)\n\ud800# {0}"
 

@@ -6,7 +6,7 @@ import pytest
 
 from conformance.upstream import export_test_names, exported_deviations, import_test_names
 from conformance.upstream.matching_tests import Databases
-from tests.support.deviating import leg, row
+from tests.support.sample_deviating_leg import leg, row
 
 ROWS = [
     row("out/nn.functional.relu@float32", "xfail", "value"),

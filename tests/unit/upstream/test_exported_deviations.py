@@ -8,7 +8,7 @@ from conformance.errors import UsageError
 from conformance.upstream import exported_deviations
 from conformance.upstream.exported_deviations import Deviation, NotExported
 from conformance.upstream.matching_tests import Databases
-from tests.support.deviating import leg, row
+from tests.support.sample_deviating_leg import leg, row
 
 KNOWN = Databases({"add": "BinaryUfuncInfo"}, {"nn.Linear": False}, frozenset({"Adam"}))
 

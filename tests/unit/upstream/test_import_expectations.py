@@ -8,7 +8,7 @@ from conformance.model.verdicts import Kind
 from conformance.upstream import import_expectations
 from conformance.upstream.matching_tests import Counterpart
 from conformance.upstream.upstream_list import ListedTest, Listing
-from tests.support.legs import expected
+from tests.support.sample_legs import expected
 
 OUT = Counterpart("TestCommon", "test_out", "operator")
 ERRORS = Counterpart("TestCommon", "test_errors", "operator")

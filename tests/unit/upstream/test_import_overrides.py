@@ -8,7 +8,7 @@ from conformance.errors import UsageError
 from conformance.upstream import export_overrides, exported_deviations, import_overrides
 from conformance.upstream.matching_tests import Databases
 from conformance.upstream.upstream_list import content
-from tests.support.deviating import leg, row
+from tests.support.sample_deviating_leg import leg, row
 
 GOOD = 'DecorateInfo(unittest.expectedFailure, "TestCommon", "test_out", dtypes=(torch.int8,))'
 

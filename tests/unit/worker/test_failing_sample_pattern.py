@@ -17,7 +17,7 @@ from conformance.target.file import load
 from conformance.worker import failing_sample_pattern
 from conformance.worker.executor import Executor
 from conformance.worker.failing_sample_pattern import SampleWatch
-from tests.support.legs import leg
+from tests.support.sample_legs import leg
 
 
 def watched(*inputs: Any, **keywords: list[Any]) -> dict[int, set[str]]:

@@ -1,1 +1,1 @@
-"""Behaviours of area ``accelerator``: torch.accelerator, guards and the device's module."""
+"""Behaviours of area ``accelerator``: torch.accelerator, device guards and the device's module."""

@@ -1,4 +1,6 @@
-"""The runtime of one side of a behaviour: torch.accelerator's, or a model of its promises for the host."""
+"""The accelerator runtime that a behaviour uses: torch.accelerator, or a model of its requirements on the
+CPU.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ from conformance.behaviours.lab import Lab
 
 
 class Runtime:
-    """Devices and streams by torch's generic functions. Tests pass one that misbehaves."""
+    """Devices, streams and memory through torch's generic functions. Tests replace it by a faulty one."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
 
     def current(self) -> Any:
-        """The accelerator of this process."""
+        """Return the accelerator of this process."""
         return torch.accelerator.current_accelerator()
 
     def available(self) -> bool:
@@ -50,16 +52,16 @@ class Runtime:
         torch.accelerator.synchronize(*device)
 
     def module(self) -> Any:
-        """The device's module."""
+        """Return the device's module."""
         return torch.get_device_module(self.lab.device)
 
     def memory(self) -> Any:
-        """The functions of torch.accelerator that count memory."""
+        """Return the object with torch.accelerator's memory functions."""
         return torch.accelerator
 
 
 class _ModelStream:
-    """A stream on which everything is done at once, and which can be made the current one."""
+    """A stream that runs its work immediately. As a context it becomes the current stream."""
 
     def __init__(self, runtime: ModelRuntime) -> None:
         self.runtime = runtime
@@ -93,7 +95,7 @@ class _ModelStream:
 
 
 class _ModelEvent:
-    """An event of such a stream."""
+    """An event of a model stream: it has always happened."""
 
     def __init__(self) -> None:
         self.recorded = 0
@@ -112,14 +114,14 @@ class _ModelEvent:
 
 
 class ModelModule:
-    """A device's module: torch's own functions for the host's generator, and memory that never changes."""
+    """A device's module: torch's functions for the host's generator, and memory whose size never changes."""
 
     manual_seed = staticmethod(torch.random.manual_seed)
     seed = staticmethod(torch.random.seed)
     initial_seed = staticmethod(torch.random.initial_seed)
     get_rng_state = staticmethod(torch.random.get_rng_state)
     set_rng_state = staticmethod(torch.random.set_rng_state)
-    #: More than any tensor here.
+    #: More than the size of any tensor of these behaviours.
     size = 1 << 30
 
     def __init__(self, runtime: ModelRuntime) -> None:
@@ -159,7 +161,7 @@ class ModelModule:
 
 
 class ModelRuntime(Runtime):
-    """One device with index 0."""
+    """A runtime with one device, which has index 0."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
@@ -188,7 +190,7 @@ class ModelRuntime(Runtime):
     def set_index(self, index: Any) -> None:
         number = index if isinstance(index, int) else torch.device(index).index or 0
         if number >= self.count():
-            raise RuntimeError(f"there is no device {number}")
+            raise RuntimeError(f"device {number} does not exist")
         if number >= 0:
             self.place = number
 

@@ -1,4 +1,4 @@
-"""The functions of the device's module: seeds and states, the current stream, memory."""
+"""The functions of the device's module: seeds, generator states, the current stream and memory."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.accelerator import _accelerator_or_model
 
-#: A seed whose lower half is that of another.
+#: Two seeds with the same lower 32 bits.
 _SEED = 2**40 + 3
 _SAME_LOWER_HALF = 3
-#: What torch.accelerator's table of statistics calls the sum of all bytes that were ever allocated.
+#: The key of torch.accelerator's statistics for the sum of all bytes allocated so far.
 _SUM = "allocated_bytes.all.allocated"
 _TRIES = 50
 
@@ -24,8 +24,8 @@ def _draw(lab: Lab) -> torch.Tensor:
 
 @behaviour("accelerator", level="training", capabilities=("generator",), sees=())
 def seeds_by_the_module(lab: Lab) -> None:
-    """The module takes seeds of 64 bits, for all devices too, and says which was set; seed() sets another
-    each time.
+    """The module accepts seeds of 64 bits, for one device and for all devices, and initial_seed returns the
+    last one set. Each call of seed() sets a different seed.
     """
     module = _accelerator_or_model.of(lab).module()
     before = module.get_rng_state()
@@ -52,8 +52,8 @@ def seeds_by_the_module(lab: Lab) -> None:
 
 @behaviour("accelerator", level="training", capabilities=("generator",), sees=())
 def states_by_the_module(lab: Lab) -> None:
-    """A state of the module's generator, or of those of all devices, holds what was drawn; what is no state
-    is refused.
+    """A state of the module's generator, or of the generators of all devices, restores the numbers that are
+    drawn next. A value that is not a state is refused.
     """
     module = _accelerator_or_model.of(lab).module()
     before = module.get_rng_state()
@@ -82,8 +82,8 @@ def _equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
 
 @behaviour("accelerator", level="core", capabilities=("streams",), sees=())
 def streams_of_the_module(lab: Lab) -> None:
-    """The module's context of a stream and set_stream change the current stream, which the module knows, and
-    the context puts it back.
+    """The module's stream context and set_stream change the current stream, which the module then reports.
+    The context restores the previous stream.
     """
     runtime = _accelerator_or_model.of(lab)
     module = runtime.module()
@@ -101,8 +101,9 @@ def streams_of_the_module(lab: Lab) -> None:
 
 @behaviour("accelerator", level="core", sees=())
 def devices_of_the_module(lab: Lab) -> None:
-    """The module refuses a device that does not exist, which changes nothing, counts as initialised once it
-    is in use, supports bfloat16 if the target declares it, and captures nothing outside of a capture.
+    """The module refuses a device that does not exist and then keeps the current device. It is initialised
+    once it is in use, supports bfloat16 if the target declares it, and reports a capture only during a
+    capture.
     """
     runtime = _accelerator_or_model.of(lab)
     module = runtime.module()
@@ -126,8 +127,9 @@ def devices_of_the_module(lab: Lab) -> None:
 
 
 def _agrees_about_free_memory(module: Any, counts: Any) -> bool:
-    """Return whether the module gives a number between two of torch.accelerator's, in one of several tries:
-    others may take and give memory back at any time.
+    """Return whether the module's free memory lies between two readings of torch.accelerator.
+
+    Several attempts are made, because other processes can allocate and free memory at any time.
     """
     ask = getattr(module, "mem_get_info", counts.get_memory_info)
     for _ in range(_TRIES):
@@ -138,7 +140,7 @@ def _agrees_about_free_memory(module: Any, counts: Any) -> bool:
 
 
 def _resets_sums(module: Any, counts: Any) -> bool:
-    """Return whether the module sets the sum of allocated bytes back, or has no function or table for it."""
+    """Return whether the module resets the sum of allocated bytes, or has no function or table for it."""
     reset = getattr(module, "reset_accumulated_memory_stats", None)
     before = dict(counts.memory_stats()).get(_SUM)
     if reset is None or before is None:
@@ -149,8 +151,8 @@ def _resets_sums(module: Any, counts: Any) -> bool:
 
 @behaviour("accelerator", level="core", capabilities=("memory_statistics",), sees=())
 def memory_by_the_module(lab: Lab) -> None:
-    """The module says of memory what torch.accelerator says, before and after it resets peaks and sums and
-    empties the cache.
+    """The module reports the same memory statistics as torch.accelerator, before and after it resets peaks
+    and sums and empties the cache.
     """
     runtime = _accelerator_or_model.of(lab)
     counts, module = runtime.memory(), runtime.module()

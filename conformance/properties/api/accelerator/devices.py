@@ -11,8 +11,8 @@ from conformance.properties.api.accelerator import _accelerator_or_model
 
 @behaviour("accelerator", level="bringup", sees=())
 def the_accelerator(lab: Lab) -> None:
-    """The process has one accelerator of the device's type, with a current index below the number
-    of devices.
+    """The process has one accelerator of the device's type, and the current index is below the number of
+    devices.
     """
     runtime = _accelerator_or_model.of(lab)
     lab.holds("it is available", runtime.available())
@@ -21,7 +21,7 @@ def the_accelerator(lab: Lab) -> None:
     lab.holds("the current index is one of theirs", 0 <= runtime.index() < runtime.count())
     before = runtime.index()
     for index in (0, runtime.count() - 1, before):
-        runtime.set_index(index)  # a process that has one of them alone may keep that one
+        runtime.set_index(index)  # a process that owns one device may keep it
     lab.holds("the first and the last are taken", 0 <= runtime.index() < runtime.count())
     tensor = lab.integers(3)
     lab.holds(
@@ -43,11 +43,11 @@ def the_accelerator(lab: Lab) -> None:
 
 @behaviour("accelerator", level="core", sees=())
 def guards_of_the_device(lab: Lab) -> None:
-    """A guard sets the current device and puts it back, nested, for None and after errors; a bad index is
-    refused.
+    """A guard sets the current device and restores the previous one, also when nested, for None and after
+    errors. An index that does not exist is refused.
     """
     runtime = _accelerator_or_model.of(lab)
-    # A runtime may count more devices than one process can have, so the test uses the current one.
+    # A runtime may count more devices than one process can own, so only the current device is used.
     before = last = runtime.index()
     with runtime.guard(last):
         lab.holds("inside it is the device asked for", runtime.index() == last)
@@ -88,8 +88,8 @@ def guards_of_the_device(lab: Lab) -> None:
 
 @behaviour("accelerator", level="core", capabilities=("streams", "events"), sees=())
 def streams_as_contexts(lab: Lab) -> None:
-    """A stream is the current one within its context, nested and entered again; work in it is seen after
-    waiting.
+    """A stream is the current one within its context, also when nested or entered twice. Its work is visible
+    to other streams after they wait for it.
     """
     runtime = _accelerator_or_model.of(lab)
     first, second = runtime.stream(), runtime.stream()
@@ -132,7 +132,7 @@ def streams_as_contexts(lab: Lab) -> None:
 
 @behaviour("accelerator", capabilities=("pinned_memory", "non_blocking"), sees=("value",))
 def pinned_copies(lab: Lab) -> None:
-    """A non-blocking copy to the host is in pinned memory, and holds its values after waiting."""
+    """A non-blocking copy to the host is in pinned memory and has the correct values after synchronization."""
     runtime = _accelerator_or_model.of(lab)
     x = lab.integers(1000)
     host = x.to("cpu", non_blocking=True)

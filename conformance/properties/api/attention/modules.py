@@ -1,4 +1,4 @@
-"""MultiheadAttention and transformers: masks, projections, fast paths, and refusals."""
+"""MultiheadAttention and transformers: masks, projections, fast paths and refusals."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def _soft(lab: Lab, module: Any) -> Any:
 
 @behaviour("attention", level="core", capabilities=("autograd",), sees=("value",))
 def multihead_attention(lab: Lab) -> None:
-    """Multihead attention projects, attends in heads and projects back, with biases, masks, zeros and other
-    widths.
+    """Multihead attention projects its inputs, attends in each head and projects the result back: with
+    biases, zero attention, keys and values of other widths, and batches first.
     """
     x, y = lab.floats(5, 2, 8, requires_grad=True), lab.floats(7, 2, 8)
     for options in (
@@ -104,8 +104,8 @@ def multihead_attention(lab: Lab) -> None:
 
 @behaviour("attention", level="core", sees=("value",))
 def masks_of_multihead_attention(lab: Lab) -> None:
-    """Masks of booleans forbid, of floats add; for all, for each head and for padding; fast and slow paths
-    agree.
+    """A True of a boolean mask forbids a position and a float mask is added, whether the mask is for all
+    heads, for each head or for padding. The fast path agrees with the slow path.
     """
     module = _soft(lab, nn.MultiheadAttention(8, 2, batch_first=True)).eval()
     x = lab.floats(3, 5, 8)
@@ -156,9 +156,7 @@ def masks_of_multihead_attention(lab: Lab) -> None:
 
 @behaviour("attention", dtypes=("float16", "bfloat16", "float64"), sees=("dtype",))
 def dtypes_of_multihead_attention(lab: Lab) -> None:
-    """Multihead attention keeps the dtype of its input, in train and eval mode, with gradients
-    and without.
-    """
+    """Multihead attention keeps the dtype of its input, in train and eval mode, with and without gradients."""
     for first in (True, False):
         module = nn.MultiheadAttention(16, 4, batch_first=first, device=lab.device, dtype=lab.dtype)
         x = lab.floats(4, 4, 16)
@@ -174,7 +172,7 @@ def dtypes_of_multihead_attention(lab: Lab) -> None:
 
 @behaviour("attention", sees=("error", "message"))
 def refusals_of_multihead_attention(lab: Lab) -> None:
-    """Multihead attention refuses keys, values and masks of other dimensions, in train and eval mode."""
+    """Multihead attention refuses keys, values and masks of wrong dimensions, in train and eval mode."""
     lab.raises("heads that do not divide", lambda: nn.MultiheadAttention(8, 3), AssertionError, ValueError)
     lab.raises("no heads", lambda: nn.MultiheadAttention(8, 0), AssertionError, ValueError)
     for first in (True, False):
@@ -251,8 +249,8 @@ def _static_with_bias(lab: Lab) -> Any:
 
 @behaviour("attention", level="core", capabilities=("autograd",), sees=("value",))
 def transformer_layers(lab: Lab) -> None:
-    """Encoder and decoder layers compute alike with norms first or last, in both layouts, with and without
-    gradients.
+    """Encoder and decoder layers compute the documented result with norms first or last, in both batch
+    layouts. The encoder's fast path without gradients agrees with its path with gradients.
     """
     for first in (True, False):
         for norm_first in (True, False):
@@ -301,9 +299,7 @@ def transformer_layers(lab: Lab) -> None:
 
 @behaviour("attention", level="core", sees=("value",))
 def masks_of_transformers(lab: Lab) -> None:
-    """Encoders and decoders follow masks of booleans and floats, padding and causality, in train and eval
-    mode.
-    """
+    """Encoders and decoders apply boolean and float masks, padding and causality, in train and eval mode."""
     encoder = nn.TransformerEncoder(
         _soft(lab, nn.TransformerEncoderLayer(8, 2, 6, dropout=0.0, batch_first=True)), 2
     )
@@ -376,7 +372,9 @@ def masks_of_transformers(lab: Lab) -> None:
 
 @behaviour("attention", sees=("error",))
 def refusals_of_transformers(lab: Lab) -> None:
-    """Transformers refuse other widths, batches and dimensions, and masks that do not fit or are integers."""
+    """Transformers refuse wrong widths, batches and dimensions, and masks that do not fit or have an integer
+    dtype.
+    """
     model = _soft(lab, nn.Transformer(8, 2, 1, 1, 6))
     x, y = lab.floats(4, 2, 8), lab.floats(3, 2, 8)
     lab.raises("another batch", lambda: model(x, lab.floats(3, 5, 8)))

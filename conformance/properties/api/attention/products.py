@@ -1,4 +1,4 @@
-"""Scaled dot product attention: its definition, masks, layouts, gradients, and refusals."""
+"""Scaled dot product attention: its definition, masks, layouts, gradients and refusals."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def _by_hand(
     "attention", level="core", dtypes=("float32", "float64"), capabilities=("autograd",), sees=("value",)
 )
 def attention_by_its_definition(lab: Lab) -> None:
-    """Attention is softmax of scaled products times values, with a mask or bias added, in value
-    and gradient.
+    """Attention is the softmax of scaled products, with a mask or bias added, times the values. Its gradients
+    follow from this definition.
     """
     for shape, length in (((2, 3, 5, 8), 7), ((1, 2, 9, 4), 9), ((2, 6, 16), 4), ((5, 8), 3)):
         q = lab.floats(*shape, requires_grad=True)
@@ -74,8 +74,8 @@ def attention_by_its_definition(lab: Lab) -> None:
 
 @behaviour("attention", level="core", dtypes=("float32", "bfloat16", "float16"), sees=("value",))
 def attention_in_other_layouts(lab: Lab) -> None:
-    """Attention of transposed, packed, expanded and odd-sized inputs, and of masks with gaps, equals that of
-    contiguous ones.
+    """Attention of transposed, packed, expanded and odd-sized inputs, and of masks with strides, equals the
+    attention of contiguous inputs.
     """
     packed = lab.floats(2, 5, 3, 4, 8)
     q, k, v = (packed[:, :, part].transpose(1, 2) for part in range(3))
@@ -104,7 +104,7 @@ def attention_in_other_layouts(lab: Lab) -> None:
             matrix=True,
         )
     lab.close("values of another width", attend(q, k, lab.floats(2, 4, 5, 6)), roundings=32, matrix=True)
-    # In float32: in bfloat16 the CPU's kernel for long inputs refuses to run if AVX-512 is switched off.
+    # float32, because the CPU's bfloat16 kernel for long inputs refuses to run when AVX-512 is disabled.
     queries, keys, entries = (lab.floats(1, 1, 150, 8, dtype=torch.float32) for _ in range(3))
     lab.close("long", attend(queries, keys, entries, is_causal=True), roundings=64, matrix=True)
     masked = lab.integers(5, 5, low=0, high=1, dtype=torch.bool)
@@ -120,7 +120,9 @@ def attention_in_other_layouts(lab: Lab) -> None:
 
 @behaviour("attention", level="core", capabilities=("random",), sees=("value",))
 def dropout_in_attention(lab: Lab) -> None:
-    """Dropout of attention weights does nothing at zero, repeats with its seed, and preserves the mean."""
+    """Dropout of attention weights does nothing at probability zero, repeats with its seed, and preserves the
+    mean.
+    """
     q, k = lab.floats(1, 2, 6, 8), lab.floats(1, 2, 6, 8)
     ones = torch.ones(1, 2, 6, 8, device=lab.device)
     lab.close("at zero", attend(q, k, ones, dropout_p=0.0), roundings=64, matrix=True)
@@ -130,13 +132,15 @@ def dropout_in_attention(lab: Lab) -> None:
     lab.holds("a seed repeats it", torch.equal(first, attend(q, k, ones, dropout_p=0.5)))
     lab.holds("it is at work", not torch.equal(first, ones))
     total = torch.stack([attend(q, k, ones, dropout_p=0.5).mean() for _ in range(40)]).mean()
-    # The mean of 12 rows varies by less than one; that of forty draws by less than a sixth of it.
+    # The mean of 12 rows varies by less than 1, and the mean of 40 draws by less than 1/6.
     lab.holds("the mean is kept", abs(float(total) - 1) < 0.5)
 
 
 @behaviour("attention", level="core", sees=("error", "message"))
 def refusals_of_attention(lab: Lab) -> None:
-    """Attention refuses vectors, dtypes that differ, masks of integers, and sizes that do not fit."""
+    """Attention refuses one-dimensional inputs, inputs of different dtypes, integer masks, and sizes that do
+    not fit.
+    """
     q, k, v = (lab.floats(1, 2, 4, 8) for _ in range(3))
     lab.raises("one dimension", lambda: attend(lab.floats(4), lab.floats(4), lab.floats(4)), match="(?i)dim")
     lab.raises("dtypes that differ", lambda: attend(q, k.half(), v), match="(?i)dtype")

@@ -1,4 +1,4 @@
-"""Copies: within the device, to the host and back, between dtypes and layouts."""
+"""Copies within the device, to the host and back, and between dtypes and layouts."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _declared(lab: Lab, *names: str) -> torch.dtype:
 
 @behaviour("copying", dtypes=ALL, level="bringup", sees=("value", "dtype"))
 def to_device_and_back(lab: Lab) -> None:
-    """to, cpu and the device's name move values to the device and back without changing them; a move to the
-    same device does nothing.
+    """to and cpu, also by the name of the device, move values to the device and back unchanged. A move to the
+    tensor's own device returns the tensor itself.
     """
     host = lab.integers(3, 4).cpu()
     moved = host.to(lab.device)
@@ -54,7 +54,7 @@ def to_device_and_back(lab: Lab) -> None:
 
 @behaviour("copying", level="core", sees=("value",), dtypes=ALL)
 def copies_between_dtypes(lab: Lab) -> None:
-    """copy_ and to convert between any two dtypes as the CPU does, on the device and across."""
+    """copy_ and to convert between any two dtypes as the CPU does, on the device and between host and device."""
     values = lab.put([0, 1, 3, 100], dtype=lab.dtype)
     for name in ALL:
         if not lab.target.declares(name):
@@ -79,7 +79,9 @@ def copies_between_dtypes(lab: Lab) -> None:
     sees=("value", "error"),
 )
 def copies_of_all_shapes(lab: Lab) -> None:
-    """copy_ broadcasts its source to the target, whatever the strides, on the device and across."""
+    """copy_ broadcasts its source to the destination, for any strides, on the device and between host and
+    device.
+    """
     base = lab.integers(4, 6)
     for side in ("device", "host"):
 
@@ -118,7 +120,7 @@ def copies_of_all_shapes(lab: Lab) -> None:
 
 @behaviour("copying", dtypes=("complex64", "complex128"), capabilities=("conj_neg_views",), sees=("value",))
 def copies_of_lazy_bits(lab: Lab) -> None:
-    """copy_, clone and device moves resolve conjugate and negative views on either side."""
+    """copy_, clone and device moves resolve conjugate and negative views, as source and as destination."""
     base = lab.integers(3, 3)
     turned = base.conj()
     negative = base.conj().imag
@@ -138,7 +140,7 @@ def copies_of_lazy_bits(lab: Lab) -> None:
 
 @behaviour("copying", dtypes=ALL, level="core", sees=("value",))
 def clones(lab: Lab) -> None:
-    """clone has the values and dense strides of its source in its own memory."""
+    """clone has the values of its source, dense strides and its own memory."""
     base = lab.integers(3, 4)
     cloned = base.clone()
     lab.same("a clone", cloned, strides=True)
@@ -159,8 +161,8 @@ def clones(lab: Lab) -> None:
 
 @behaviour("copying", level="core", sees=("value",), dtypes=("float32", "int64", "bool", "complex64"))
 def deep_copies(lab: Lab) -> None:
-    """deepcopy keeps sharing inside what is copied, device, dtype, strides and gradients, in memory of its
-    own.
+    """deepcopy preserves device, dtype, strides, gradients and the sharing between copied tensors. The copies
+    have their own memory.
     """
     base: Any = lab.integers(2, 3)
     tree: list[Any] = [base, base, base[0], 5]
@@ -189,7 +191,7 @@ def deep_copies(lab: Lab) -> None:
 
 @behaviour("copying", level="core", sees=("error",))
 def mixed_devices_refused(lab: Lab) -> None:
-    """Operators refuse tensors of two devices, except scalars of the host; indices may come from the host."""
+    """Operators refuse tensors of two devices, except scalars of the host. Indices may be on the host."""
     base = lab.integers(3, 3)
     elsewhere = torch.ones(3, 3, device="meta") if lab.device.type == "cpu" else torch.ones(3, 3)
     number = torch.tensor(2.0)
@@ -215,7 +217,7 @@ def mixed_devices_refused(lab: Lab) -> None:
 
 @behaviour("copying", sees=("value",), dtypes=("float16", "bfloat16", "float32"))
 def narrowing_rounds(lab: Lab) -> None:
-    """Conversions between floating dtypes round to nearest, ties to even, keep infinities, zeros and NaN."""
+    """Conversions between floating dtypes round to nearest, ties to even, and keep infinities, zeros and NaN."""
     unit = torch.finfo(lab.dtype).eps
     exact = [
         1.0,

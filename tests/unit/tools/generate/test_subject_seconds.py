@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from conformance.plan import shards
-from tests.support.legs import leg
+from tests.support.sample_legs import leg
 from tools.generate import subject_seconds
 
 

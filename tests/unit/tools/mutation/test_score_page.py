@@ -11,7 +11,7 @@ from conformance.subjects.areas import AREAS
 from tools.mutation import injectors, regression_sample, score, score_page
 from tools.mutation.campaign import Fate, MutantResult
 from tools.mutation.coverage_run import Learned
-from tools.mutation.designated_properties import SEES
+from tools.mutation.designated_properties import DESIGNATED
 from tools.mutation.mutant import Fault
 
 OUTCOMES = [
@@ -31,9 +31,9 @@ LEARNED = Learned("digest", [], {"bringup": [], "core": ["value/add@int64"], "tr
 
 
 def test_every_kind_has_a_property_that_is_there_to_see_it() -> None:
-    assert set(SEES) == set(injectors.KINDS)
+    assert set(DESIGNATED) == set(injectors.KINDS)
     known = {entry.name for kind in KINDS for entry in properties(kind)}
-    assert set(SEES.values()) <= known | set(AREAS)
+    assert set(DESIGNATED.values()) <= known | set(AREAS)
 
 
 def test_the_page_gives_the_numbers_and_names_what_was_not_seen() -> None:

@@ -1,0 +1,271 @@
+"""References of the documentation to the code: paths, commands, modules, symbols and environment variables.
+
+``python -m sessions.doc_references`` prints each one in README, CONTRIBUTING and docs/ that does not exist.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+#: Folders to which a path in the documentation may be relative.
+BASES = (
+    "",
+    "docs",
+    "conformance",
+    "conformance/plan",
+    "conformance/properties",
+    "reference_backend",
+    "reference_backend/csrc",
+    "reference_backend/habana_frameworks/torch",
+    "tests",
+    ".github",
+    ".github/workflows",
+)
+_SUFFIXES = r"py|toml|json|cpp|h|md|yml|hcl|so|sh|css|js"
+_PATH = re.compile(rf"^[\w.*{{}},-]+(/[\w.*{{}},-]+)*\.({_SUFFIXES})$|^[\w.-]+(/[\w.-]+)+/?$")
+_VARIABLE = re.compile(r"^([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)(=\S*)?$")
+_SCOPED = re.compile(r"^([a-z_]\w*)::(\w+)(\(.*\))?$")
+_IDENTIFIER = re.compile(r"^_?[a-z]\w*_\w+(\(\))?$|^[A-Z][a-z]+([A-Z][a-z]+)+(\(\))?$")
+_MODULE = re.compile(r"^(conformance|habana_frameworks|sessions|tests|benchmarks)(\.\w+)+$")
+#: Namespaces of other projects.
+_OTHERS = {"at", "aten", "c10", "c10d", "torch", "std", "vendor"}
+#: Variables of the hardware that a page names as absent here.
+_ABSENT = {"PT_HPU_EMULATE_DISTRIBUTED"}
+#: Pages of docs/ itself that a command writes; their names are of the device and of torch.
+_GENERATED = {"power-score.md"}
+#: Names of torch itself that pages quote.
+_OF_TORCH = {"PendingUnbackedSymbolNotFound", "capture_scalar_outputs"}
+#: Files that running the project writes, and placeholders.
+_WRITTEN = re.compile(
+    r"^(conformance-out|out|before|after|legs|dist|torch|\.nox|DIR|FILE|OWNER|OUT)\b|[A-Z]{3,}/|/[A-Z-]{3,}|NAME"
+    r"|mydevice|tiny\.toml|/?(results|torch)\.json$|^conformance\.yml$"
+)
+
+
+def code_spans(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each inline code span of Markdown with its line; fenced blocks are not spans."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced:
+            for span in re.findall(r"`([^`]+)`", line):
+                yield number, span
+
+
+def commands(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each command line of fenced shell blocks, continued lines joined, with its line."""
+    shell, started, pending = False, 0, ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("```"):
+            shell = line[3:].split(" ")[0] in ("sh", "console", "bash") if not shell else False
+        elif shell and line.strip():
+            started = started if pending else number
+            pending += line.rstrip("\\")
+            if not line.endswith("\\"):
+                yield started, pending
+                pending = ""
+
+
+@functools.cache
+def _tracked() -> tuple[str, ...]:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True)
+    return tuple(listed.stdout.splitlines())
+
+
+@functools.cache
+def source() -> str:
+    """Return all tracked code and configuration as one text: what a word must occur in to exist."""
+    kept = [
+        ROOT / name
+        for name in _tracked()
+        if Path(name).suffix in (".py", ".cpp", ".h", ".toml", ".yml", ".mjs", ".sh", ".txt", "")
+        and not name.startswith(("docs/", "tests/unit/sessions/"))
+    ]
+    return "\n".join(path.read_text(errors="replace") for path in kept if path.is_file())
+
+
+@functools.cache
+def _words() -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", source()))
+
+
+@functools.cache
+def _subcommands() -> dict[str, argparse.ArgumentParser]:
+    from conformance import cli
+
+    parser = cli.parser()
+    actions = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return dict(actions[0].choices)
+
+
+def _options(parser: argparse.ArgumentParser) -> set[str]:
+    found = set(parser._option_string_actions)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for choice in action.choices.values():
+                found |= _options(choice)
+    return found
+
+
+def _sessions() -> set[str]:
+    return set(re.findall(r"@nox\.session\ndef (\w+)", (ROOT / "noxfile.py").read_text()))
+
+
+def path_exists(path: str) -> bool:
+    """Return whether a path or pattern, with {a,b} alternatives, matches a file below one of the bases."""
+    alternatives = [path]
+    while any("{" in text for text in alternatives):
+        alternatives = [
+            text.replace(match[0], part, 1)
+            for text in alternatives
+            for match in [re.search(r"\{([^}]*)\}", text)]
+            if match
+            for part in match[1].split(",")
+        ]
+    return all(any(_matches(ROOT / base, text.rstrip("/")) for base in BASES) for text in alternatives)
+
+
+def _matches(base: Path, path: str) -> bool:
+    """Return whether a path exists below a folder; one without a suffix may stand for a .h and .cpp pair."""
+    return any(base.glob(path)) or any(base.glob(f"{path}.*"))
+
+
+def _file_known(name: str) -> bool:
+    """Return whether a bare file name is that of a tracked file, or one that the code writes or reads."""
+    return name in source() or any(path.name == name for path in map(Path, _tracked()))
+
+
+def command_fault(line: str) -> str | None:
+    """Return what is wrong with a command line of the project, or None."""
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError:
+        return None
+    for index, word in enumerate(words):
+        name, rest = word.rpartition("/")[2], words[index + 1 :]
+        if name == "nox" and rest[:1] == ["-s"]:
+            for session in rest[1:]:
+                if not re.fullmatch(r"[a-z]+", session):
+                    break
+                if session not in _sessions():
+                    return f"nox has no session {session!r}"
+        if name in ("python", "python3") and rest[:1] == ["-m"] and len(rest) > 1:
+            module = rest[1]
+            if _MODULE.match(module) and not _module_exists(module):
+                return f"there is no module {module!r}"
+        if name == "conformance" and index == 0 and rest:
+            return _cli_fault(rest)
+    return None
+
+
+def _cli_fault(words: list[str]) -> str | None:
+    if not re.fullmatch(r"[a-z]+", words[0]):
+        return None
+    parser = _subcommands().get(words[0])
+    if parser is None:
+        return f"there is no command 'conformance {words[0]}'"
+    for word in words[1:]:
+        option = re.match(r"--[a-z][a-z-]*", word)
+        if option and option[0] not in _options(parser):
+            return f"'conformance {words[0]}' has no option {option[0]}"
+    return None
+
+
+def _module_exists(name: str) -> bool:
+    """Return whether a dotted name is a module, or a word of one: the file is read, nothing is imported."""
+    parts = name.split(".")
+    for base in (ROOT, ROOT / "reference_backend"):
+        for length in range(len(parts), 0, -1):
+            place = base.joinpath(*parts[:length])
+            files = [file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()]
+            if files or (place.is_dir() and length == len(parts)):
+                words = set(re.findall(r"\w+", files[0].read_text())) if files else set()
+                return set(parts[length:]) <= words
+    return False
+
+
+def _scoped_exists(scope: str, name: str) -> bool:
+    if scope in _OTHERS or f"{scope}::{name}" in source():
+        return True
+    files = (ROOT / "reference_backend" / "csrc").rglob("*.*")
+    pattern = re.compile(rf"namespace [\w:]*\b{scope}\b|(class|struct) {scope}\b")
+    return any(
+        pattern.search(text) and re.search(rf"\b{name}\b", text) for text in map(Path.read_text, files)
+    )
+
+
+def span_fault(span: str) -> str | None:
+    """Return what is wrong with a code span; None if what it names exists, or is not the project's."""
+    if _WRITTEN.search(span):
+        return None
+    if span.startswith(("conformance ", "nox ", "python ", ".venv/")):
+        return command_fault(span)
+    if match := _VARIABLE.match(span):
+        return None if match[1] in _words() | _ABSENT else f"no code reads the variable {match[1]}"
+    if match := _SCOPED.match(span):
+        return None if _scoped_exists(match[1], match[2]) else f"there is no symbol {span}"
+    if _MODULE.match(span):
+        return None if _module_exists(span) else f"there is no module or name {span}"
+    if _PATH.match(span) and ("." in span or span.split("/")[0] in _TOP):
+        known = path_exists(span) or ("/" not in span and _file_known(span))
+        return None if known else f"no file {span} exists"
+    if _IDENTIFIER.match(span):
+        return None if span.removesuffix("()") in _words() | _OF_TORCH else f"no code has the name {span}"
+    return None
+
+
+_TOP = {
+    "conformance",
+    "reference_backend",
+    "tests",
+    "docs",
+    "sessions",
+    "docker",
+    "benchmarks",
+    "csrc",
+    "workflows",
+}
+
+
+def faults(text: str) -> list[tuple[int, str]]:
+    """Return every reference of a page that does not exist, with its line."""
+    found: list[tuple[int, str]] = []
+    checks: list[tuple[Iterator[tuple[int, str]], Callable[[str], str | None]]] = [
+        (code_spans(text), span_fault),
+        (commands(text), command_fault),
+    ]
+    for passages, fault in checks:
+        for line, passage in passages:
+            if message := fault(passage):
+                found.append((line, message))
+    return sorted(found)
+
+
+def pages() -> list[Path]:
+    """Return the pages to check: neither decisions, which speak of their day, nor generated pages."""
+    written = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in _GENERATED]
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *written]
+
+
+def main() -> int:
+    """Print every fault; return 1 if there is one."""
+    broken = [
+        f"{page.relative_to(ROOT)}:{line}: {message}"
+        for page in pages()
+        for line, message in faults(page.read_text())
+    ]
+    print("\n".join(broken) or "references: all exist")
+    return int(bool(broken))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""``python -m sessions.english_lint [PATH ...]``: checks the English of docs, docstrings, comments and messages.
+
+Rules are in ``rules.toml``. Without paths it reads what git tracks. Exit code 1 if a rule is broken.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+RULES = Path(__file__).with_name("rules.toml")
+SUFFIXES = (".py", ".md", ".h", ".cpp")
+#: Recorded names, decisions as they were written, and programs of other devices in tests.
+SKIPPED = (
+    "docs/decisions/",
+    "docs/coverage/",
+    "sessions/english_lint/",
+    "tests/unit/sessions/",
+    "conformance/upstream/coverage_map/",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """A pattern that English must not match; ``allowed`` are matches that are not meant."""
+
+    name: str
+    pattern: re.Pattern[str]
+    instead: str
+    allowed: re.Pattern[str] | None
+    docstring: bool
+
+    def breaks(self, text: str) -> Iterator[int]:
+        """Yield the offset of each match that is not allowed."""
+        spans = [match.span() for match in self.allowed.finditer(text)] if self.allowed else []
+        for match in self.pattern.finditer(text):
+            if not any(start <= match.start() < end for start, end in spans):
+                yield match.start()
+
+
+@dataclasses.dataclass(frozen=True)
+class Passage:
+    """A piece of English: its first line, its text, and whether it is a docstring."""
+
+    line: int
+    text: str
+    docstring: bool = False
+
+
+def rules(path: Path = RULES) -> list[Rule]:
+    """Read the rules; KeyError or re.error for one that is malformed."""
+    return [
+        Rule(
+            entry["name"],
+            re.compile(entry["pattern"]),
+            entry["instead"],
+            re.compile(entry["except"]) if "except" in entry else None,
+            entry.get("docstring", False),
+        )
+        for entry in tomllib.loads(path.read_text())["rule"]
+    ]
+
+
+def passages(path: Path, text: str) -> Iterator[Passage]:
+    """Yield the English of a file: prose of Markdown, comments, docstrings and messages of code."""
+    if path.suffix == ".md":
+        yield from _markdown(text)
+    elif path.suffix == ".py":
+        yield from _python(text)
+    else:
+        for number, line in enumerate(text.splitlines(), 1):
+            if "//" in line:
+                yield Passage(number, line.partition("//")[2].strip(" /"))
+
+
+def _markdown(text: str) -> Iterator[Passage]:
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced:
+            yield Passage(number, re.sub(r"`[^`]*`", "`", line))
+
+
+def _python(text: str) -> Iterator[Passage]:
+    tree = ast.parse(text)
+    docstrings: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            match node.body:
+                case [ast.Expr(ast.Constant(str(words)) as constant), *_]:
+                    docstrings.add(id(constant))
+                    yield Passage(constant.lineno, words, docstring=True)
+    for node in ast.walk(tree):
+        if id(node) in docstrings:
+            continue
+        match node:
+            # A message has words in a row; names, paths and code do not.
+            case ast.Constant(str(words)) if re.search(r"[a-z]+ [a-z]+ ", words) and "\n    " not in words:
+                yield Passage(node.lineno, words)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield Passage(token.start[0], token.string.lstrip("#: "))
+
+
+def check(path: Path, text: str, known: Iterable[Rule]) -> Iterator[str]:
+    """Yield a line for each place in a file that breaks a rule."""
+    known = list(known)
+    for passage in passages(path, text):
+        for rule in known:
+            if rule.docstring and not passage.docstring:
+                continue
+            for offset in rule.breaks(passage.text):
+                line = passage.line + passage.text.count("\n", 0, offset)
+                start = passage.text.rfind("\n", 0, offset) + 1
+                words = passage.text[start:].partition("\n")[0].strip()
+                yield f"{path}:{line}: {rule.name}: write {rule.instead}: {words[:90]}"
+
+
+def main(arguments: list[str]) -> int:
+    """Print what breaks a rule; return 1 if anything does."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--", *arguments], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    known = rules()
+    broken = [
+        line
+        for name in listed
+        if name.endswith(SUFFIXES) and not name.startswith(SKIPPED) and Path(name).is_file()
+        for line in check(Path(name), Path(name).read_text(), known)
+    ]
+    print("\n".join(broken) if broken else "prose: nothing to change")
+    return int(bool(broken))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

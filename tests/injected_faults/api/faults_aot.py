@@ -1,0 +1,135 @@
+"""Faults of what traces: its results, the writes that it replays and what it says of sharing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.aot import exported_graphs, functions, modules, operators
+from tests.injected_faults.api.faults import NAMED
+from tests.injected_faults.api.faults_control_flow import bent
+
+
+@contextlib.contextmanager
+def wrong_results(lab: Lab) -> Iterator[None]:
+    """Traced functions give wrong results on the device's side."""
+    traced: Callable[..., Any] = functions.traced
+    compiled: Callable[..., Any] = functions.compiled
+    functions.traced = lambda function, **options: bent(traced(function, **options))
+    functions.compiled = lambda function, **options: bent(compiled(function, **options))
+    try:
+        yield
+    finally:
+        functions.traced, functions.compiled = traced, compiled
+
+
+for name in (
+    "aot-calls",
+    "aot-returns-aliases",
+    "aot-inputs-that-share",
+    "aot-partitions-and-sizes",
+    "aot-views-beside-writes",
+    "aot-flags-of-results",
+    "aot-views-that-must-not-be-written",
+    "aot-exchanges-storage",
+    "aot-writes-hidden-from-autograd",
+    "aot-inputs-turned-and-written",
+    "aot-writes-in-the-backward",
+    "aot-keeps-sizes-for-the-backward",
+    "aot-of-subclasses",
+    "aot-writes-into-subclasses",
+    "aot-gradients-of-other-kinds",
+    "aot-of-modules-with-subclasses",
+    "compiled-norms-and-layouts",
+    "compiled-for-other-inputs",
+    "compiled-with-saved-tensor-hooks",
+    "compiled-under-autocast",
+):
+    NAMED[name] = wrong_results
+
+
+@contextlib.contextmanager
+def lost_writes(lab: Lab) -> Iterator[None]:
+    """Traced functions write into copies of their inputs."""
+    traced: Callable[..., Any] = functions.traced
+
+    def change(function: Any, **options: Any) -> Any:
+        made = traced(function, **options)
+        return lambda *args: made(*(arg.clone() if hasattr(arg, "clone") else arg for arg in args))
+
+    functions.traced = change
+    try:
+        yield
+    finally:
+        functions.traced = traced
+
+
+NAMED["aot-writes-into-inputs"] = lost_writes
+
+
+@contextlib.contextmanager
+def wrong_modules(lab: Lab) -> Iterator[None]:
+    """Traced and lowered modules give wrong results on the device's side."""
+    traced, lowered, graph_of = modules.traced, modules.lowered, modules.graph_of
+    modules.traced = lambda module: bent(traced(module))
+    modules.lowered = lambda module, inputs: bent(lowered(module, inputs))
+    modules.graph_of = lambda function, *inputs: bent(graph_of(function, *inputs))
+    try:
+        yield
+    finally:
+        modules.traced, modules.lowered, modules.graph_of = traced, lowered, graph_of
+
+
+for name in (
+    "aot-of-modules",
+    "aot-of-modules-for-inference",
+    "aot-lowers-modules",
+    "graphs-of-modules-with-open-sizes",
+):
+    NAMED[name] = wrong_modules
+
+
+@contextlib.contextmanager
+def wrong_exports(lab: Lab) -> Iterator[None]:
+    """Exported graphs give wrong results on the device's side."""
+    exported, exported_function = exported_graphs.exported, exported_graphs.exported_function
+
+    def bent_graph(module: Any, inputs: Any, **options: Any) -> Any:
+        graph, signature = exported(module, inputs, **options)
+        return bent(graph), signature
+
+    exported_graphs.exported = bent_graph
+    exported_graphs.exported_function = lambda *args, **options: bent(exported_function(*args, **options))
+    try:
+        yield
+    finally:
+        exported_graphs.exported, exported_graphs.exported_function = exported, exported_function
+
+
+for name in (
+    "exported-functions-compute",
+    "exported-modules-name-their-state",
+    "exported-functions-refuse",
+):
+    NAMED[name] = wrong_exports
+
+
+@contextlib.contextmanager
+def wrong_graphs(lab: Lab) -> Iterator[None]:
+    """Graphs of operators give wrong results on the device's side."""
+    traced: Callable[..., Any] = operators.traced
+    operators.traced = lambda *args, **options: bent(traced(*args, **options))
+    try:
+        yield
+    finally:
+        operators.traced = traced
+
+
+for name in (
+    *(f"{word}graphs-of-entries-{part}-of-8" for word in ("", "fake-") for part in range(1, 9)),
+    *(f"open-graphs-of-entries-{part}-of-16" for part in range(1, 5)),
+    *(f"open-graphs-of-entries-in-place-{part}-of-4" for part in range(1, 5)),
+):
+    NAMED[name] = wrong_graphs

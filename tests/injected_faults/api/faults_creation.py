@@ -1,0 +1,29 @@
+"""Factories that are wrong now and then."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+
+from conformance.behaviours.lab import Lab
+from tests.injected_faults.api.faults import NAMED
+
+
+@contextlib.contextmanager
+def _wrong_in_the_hundredth_call(lab: Lab) -> Iterator[None]:
+    right, calls = torch.tril_indices, itertools.count(1)
+
+    def factory(*args: Any, **kwargs: Any) -> torch.Tensor:
+        made = right(*args, **kwargs)
+        return made + 1 if next(calls) == 100 else made
+
+    with mock.patch.object(torch, "tril_indices", factory):
+        yield
+
+
+NAMED["factories-many-times"] = _wrong_in_the_hundredth_call

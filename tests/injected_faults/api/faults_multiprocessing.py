@@ -1,0 +1,30 @@
+"""Faults of processes on the device's side."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+from conformance.behaviours.lab import Lab
+from conformance.properties.api.multiprocessing import sharing
+from tests.injected_faults.api.faults import NAMED
+
+
+def _patched(name: str, replacement: Any) -> Callable[[Lab], Any]:
+    @contextlib.contextmanager
+    def around(lab: Lab) -> Iterator[None]:
+        with mock.patch.object(sharing, name, replacement):
+            yield
+
+    return around
+
+
+#: Children that die, as with a runtime that does not survive a fork.
+NAMED["host-memory-is-shared"] = _patched("_in_child", lambda work: b"")
+NAMED["forks-beside-a-device"] = _patched("_in_child", lambda work: b"")
+#: Values that are copied although they should be shared.
+NAMED["tensors-through-queues"] = _patched(
+    "_through_pickle", lambda value: __import__("copy").deepcopy(value)
+)

@@ -1,0 +1,88 @@
+"""Faults of generators: seeds, states and generators that do nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+
+from conformance.behaviours.lab import Lab
+from tests.injected_faults.api import faults
+
+
+@contextlib.contextmanager
+def deaf_to_seeds(lab: Lab) -> Iterator[None]:
+    """torch.manual_seed leaves the state alone."""
+    with mock.patch.object(torch, "manual_seed", lambda seed: torch.default_generator):
+        yield
+
+
+@contextlib.contextmanager
+def deaf_to_states(lab: Lab) -> Iterator[None]:
+    """torch.set_rng_state leaves the state alone."""
+    with mock.patch.object(torch, "set_rng_state", lambda state: None):
+        yield
+
+
+@contextlib.contextmanager
+def deaf_to_generators(lab: Lab) -> Iterator[None]:
+    """torch.rand draws from the device's own generator, whichever it is given."""
+    real = torch.rand
+
+    def rand(*sizes: Any, generator: Any = None, **options: Any) -> torch.Tensor:
+        return real(*sizes, **options)
+
+    with mock.patch.object(torch, "rand", rand):
+        yield
+
+
+@contextlib.contextmanager
+def half_as_large(lab: Lab) -> Iterator[None]:
+    """Random operators draw numbers that are half as large as they should be."""
+    names = ("uniform_", "normal_", "random_", "exponential_", "cauchy_", "log_normal_", "geometric_")
+    with contextlib.ExitStack() as stack:
+        for name in names:
+            real = getattr(torch.Tensor, name)
+
+            def half(self: torch.Tensor, *args: Any, _real: Any = real, **options: Any) -> torch.Tensor:
+                drawn: torch.Tensor = _real(self, *args, **options)
+                return (
+                    drawn.div_(2, rounding_mode="trunc") if not drawn.is_floating_point() else drawn.div_(2)
+                )
+
+            stack.enter_context(mock.patch.object(torch.Tensor, name, half))
+        yield
+
+
+@contextlib.contextmanager
+def always_ones(lab: Lab) -> Iterator[None]:
+    """bernoulli_ gives ones, and multinomial the first place, whatever the chances are."""
+
+    def bernoulli(self: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+        return self.fill_(1)
+
+    def multinomial(weights: torch.Tensor, count: int, *args: Any, **options: Any) -> torch.Tensor:
+        return torch.zeros((*weights.shape[:-1], count), dtype=torch.int64, device=weights.device)
+
+    with (
+        mock.patch.object(torch.Tensor, "bernoulli_", bernoulli),
+        mock.patch.object(torch, "multinomial", multinomial),
+    ):
+        yield
+
+
+faults.NAMED |= {
+    "seeds-repeat": deaf_to_seeds,
+    "random-in-parts": deaf_to_seeds,
+    "device-random-state": deaf_to_states,
+    "generator-objects": deaf_to_generators,
+    "uniform-numbers": half_as_large,
+    "normal-numbers": half_as_large,
+    "random-integers": half_as_large,
+    "special-distributions": half_as_large,
+    "bernoulli-draws": always_ones,
+    "multinomial-draws": always_ones,
+}

@@ -1,0 +1,29 @@
+"""Faults for behaviours of sparse tensors that the general faults do not reach."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from unittest import mock
+
+import torch
+
+from conformance.behaviours.lab import Lab
+from tests.injected_faults.api.faults import NAMED
+
+
+@contextlib.contextmanager
+def _kept(lab: Lab) -> Iterator[None]:
+    """coalesce keeps a name of every tensor that it has seen."""
+    names: list[torch.Tensor] = []
+    coalesce = torch.Tensor.coalesce
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        names.append(tensor)
+        return coalesce(tensor)
+
+    with mock.patch.object(torch.Tensor, "coalesce", keep):
+        yield
+
+
+NAMED["coalesced-tensors-are-freed"] = _kept

@@ -1,0 +1,137 @@
+"""Every property of programs is red for a device that breaks it, and green for one that does not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from conformance.behaviours.behaviour import BEHAVIOURS
+from conformance.framework.recorder import Recorder
+from conformance.model.verdicts import CaseId, Kind, Result, ResultId, Verdict
+from conformance.properties.api.programs import _program_checks, values
+from conformance.properties.api.programs.state import PROGRAMS
+from conformance.properties.registry import find, properties
+from conformance.samples.random_programs.generator import DTYPES
+from conformance.samples.random_programs.program import Program
+from conformance.subjects.torch_databases import find as find_subject
+from conformance.target.target import Target
+from tests.injected_faults import broken_compile_backends  # noqa: F401  (registers the backends)
+from tests.injected_faults.api import faults_programs as planted
+from tests.injected_faults.api.faults_programs import Sound
+
+GRAPHS = "tests.support.fake_graph"
+#: (property, mode, fault): a class of tensors, a backend, or the hook that makes a graph.
+FAULTS: list[tuple[str, str, Any]] = [
+    ("programs", "eager", planted.CopiesViews),
+    ("programs", "eager", planted.LosesOut),
+    ("programs", "eager", planted.WritesAtOffsetZero),
+    ("programs", "lazy", planted.CopiesViews),
+    ("programs-in-steps", "lazy", planted.ForgetsAliases),
+    ("programs-compiled", "compile", "planted_drops_a_write"),
+    ("programs-compiled", "compile", "planted_writes_to_copies"),
+    ("programs-replayed", "graph", f"{GRAPHS}:OldInputs"),
+    ("programs-replayed", "graph", f"{GRAPHS}:Stale"),
+    ("programs-replayed", "graph", f"{GRAPHS}:Once"),
+    ("programs-replayed", "graph", "tests.injected_faults.api.faults_programs:LosesTheLastWrite"),
+]
+SOUND = {"compile": "aot_eager", "graph": f"{GRAPHS}:Graph"}
+
+
+def checked(
+    monkeypatch: pytest.MonkeyPatch, name: str, mode: str, fault: Any, dtype: str = "float32"
+) -> Result:
+    """Check a property on the CPU as a device with a fault."""
+    hooks = {"mark_step": "tests.injected_faults.api.faults_programs:mark_step"} if mode == "lazy" else {}
+    hooks |= {"graph": fault} if mode == "graph" else {}
+    backend = fault if mode == "compile" else "aot_eager"
+    target = Target(
+        "fake", None, "cpu", frozenset(DTYPES), {}, hooks=hooks, mode=mode, compile_backend=backend
+    )
+    if isinstance(fault, type):
+
+        def on_device(target: Target, program: Program, turn: int = 0) -> Sequence[torch.Tensor]:
+            Sound.marks = 0
+            return [x.as_subclass(fault) for x in _program_checks.on_device(target, program, turn)]
+
+        monkeypatch.setattr(values, "on_device", on_device)
+    entry, subject = find("api", name), find_subject("api", "programs")
+    assert mode in entry.modes
+    assert dtype in entry.applies(target, subject)
+    recorder = Recorder(ResultId(CaseId(name, subject.name), dtype), seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        entry.check(target, subject, recorder)
+    return recorder.result()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("name", "mode", "fault"),
+    FAULTS,
+    ids=[f"{row[0]}-{row[1]}-{getattr(row[2], '__name__', row[2])}" for row in FAULTS],
+)
+def test_red_with_the_fault(
+    monkeypatch: pytest.MonkeyPatch, name: str, mode: str, fault: Any, dtype: str
+) -> None:
+    result = checked(monkeypatch, name, mode, fault, dtype)
+    assert result.verdict is Verdict.FAIL
+    assert {failure.kind for failure in result.failures} == {Kind.VALUE}
+    first, *rest = result.failures[0].message.splitlines()
+    assert ": register x" in first
+    assert all(line.startswith("x") or line == "mark_step()" for line in rest)
+    compile("\n".join(rest), "program", "exec")
+
+
+@pytest.mark.parametrize(("name", "mode"), sorted({row[:2] for row in FAULTS}))
+def test_green_without(monkeypatch: pytest.MonkeyPatch, name: str, mode: str) -> None:
+    result = checked(monkeypatch, name, mode, SOUND.get(mode, Sound))
+    assert result.verdict is Verdict.PASS, result.failures
+    refused = [note for note in result.notes if "is not captured on the CPU" in note]
+    assert list(result.notes) == refused
+    assert len(refused) <= (3 if mode == "compile" else 0)
+
+
+def test_a_lazy_device_that_is_asked_for_nothing_between_steps_hides_the_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert checked(monkeypatch, "programs", "lazy", planted.ForgetsAliases).verdict is Verdict.PASS
+
+
+def test_every_property_has_a_fault() -> None:
+    names = {entry.name for entry in properties("api")} - set(BEHAVIOURS)
+    assert names == {row[0] for row in FAULTS} | {"compiled-state"}
+
+
+@pytest.mark.parametrize(
+    ("backend", "kinds"),
+    [
+        ("eager", set()),
+        ("planted_drops_a_write", {Kind.VALUE}),
+        ("planted_writes_to_copies", {Kind.VALUE}),
+        ("planted_saves_the_state_that_it_writes", {Kind.VALUE}),
+        ("planted_refuses", {Kind.EXCEPTION}),
+    ],
+)
+def test_compiled_programs_that_write_state(backend: str, kinds: set[Kind]) -> None:
+    target = Target("fake", None, "cpu", frozenset(DTYPES), {}, mode="compile", compile_backend=backend)
+    entry, subject = find("api", "compiled-state"), find_subject("api", "programs")
+    recorder = Recorder(ResultId(CaseId(entry.name, subject.name), "float32"), seed=0)
+    entry.check(target, subject, recorder)
+    assert {failure.kind for failure in recorder.result().failures} == kinds
+
+
+def test_each_program_that_writes_state_shows_the_fault_of_torch() -> None:
+    """The partitioner of torch 2.13 lets backward graphs read what forward graphs have overwritten."""
+    target = Target("fake", None, "cpu", frozenset(DTYPES), {}, mode="compile", compile_backend="aot_eager")
+    entry, subject = find("api", "compiled-state"), find_subject("api", "programs")
+    recorder = Recorder(ResultId(CaseId(entry.name, subject.name), "float32"), seed=0)
+    entry.check(target, subject, recorder)
+    messages = [failure.message for failure in recorder.result().failures]
+    assert all("the gradient in step 0" in message for message in messages)
+    assert {name for name in PROGRAMS if any(f"of {name} is" in message for message in messages)} == set(
+        PROGRAMS
+    )

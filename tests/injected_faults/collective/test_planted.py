@@ -1,0 +1,47 @@
+"""Faults of collectives: each turns the properties of collectives red, and those of worlds that use them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.faulty_rank_pools import is_seen
+
+#: What each fault must turn red: cases of the suite. Those below ``hpu:`` run on the reference device.
+FAULTS: dict[str, list[str]] = {
+    "wrong_values": [
+        *(
+            f"collective-value/{name}"
+            for name in ("all_reduce", "all_reduce_coalesced", "reduce", "broadcast")
+        ),
+        *(f"collective-value/{name}" for name in ("all_gather", "all_gather_into_tensor", "reduce_scatter")),
+        *(
+            f"collective-value/{name}"
+            for name in ("reduce_scatter_tensor", "all_to_all", "all_to_all_single")
+        ),
+        *(f"collective-value/{name}" for name in ("gather", "scatter", "isend_irecv", "send_recv")),
+        "collective-value/functional.all_reduce",
+        *(f"collective-value/{name}" for name in ("functional.broadcast", "functional.all_gather_tensor")),
+        *("collective-handles/broadcast", "collective-order/all_gather", "collective-groups/all_to_all"),
+        *("collective-layouts/scatter", "started-again/groups", "groups-beside-each-other/groups"),
+        *("mesh-of-two-dimensions/mesh",),
+    ],
+    "wrong_batches": ["collective-value/batch_isend_irecv"],
+    "input_written": ["collective-value/all_gather"],
+    "other_dtype": ["collective-value/all_to_all"],
+    "handle_never_done": ["collective-handles/all_reduce"],
+    "no_handle": ["collective-handles/broadcast"],
+    "groups_are_the_world": ["collective-groups/all_reduce", "members-and-others/groups"],
+    "strided_is_dense": ["collective-layouts/all_gather_into_tensor"],
+    "results_at_the_start": ["collective-layouts/all_gather_into_tensor"],
+    "hpu:side_streams_forgotten": ["collective-order/all_reduce"],
+    "refuses_on_one_rank": ["collective-layouts/all_to_all_single"],
+    "hpu:wait_holds_the_host": ["collective-order/all_reduce"],
+    "hpu:wait_holds_nothing": ["collective-order/all_reduce"],
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_seen(name: str, faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
+    is_seen(name, FAULTS[name], *faulty)

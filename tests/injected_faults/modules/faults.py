@@ -1,0 +1,123 @@
+"""Wrong behaviours of modules on the target, one or more for each of their properties."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+from torch.nn.modules.module import register_module_forward_hook
+from torch.overrides import TorchFunctionMode
+
+from conformance.model.verdicts import Kind
+from tests.support.module_and_optimizer_faults import Planted
+
+
+@contextlib.contextmanager
+def outputs(change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
+    """Every module's tensor output is changed."""
+
+    def hook(module: Any, arguments: Any, output: Any) -> Any:
+        return change(output) if isinstance(output, torch.Tensor) else output
+
+    handle = register_module_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def gradients_scaled(output: torch.Tensor) -> torch.Tensor:
+    """The same values, with gradients that are one part in a hundred too large."""
+    if not output.requires_grad:
+        return output
+    return output + (output - output.detach()) * 0.01
+
+
+class Functions(TorchFunctionMode):
+    """Calls of torch's functions and methods of some names are changed."""
+
+    def __init__(self, names: tuple[str, ...], change: Callable[..., Any]) -> None:
+        super().__init__()
+        self.names = names
+        self.change = change
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in self.names:
+            return self.change(func, *args, **kwargs)
+        return func(*args, **kwargs)
+
+
+def _strides_ignored(func: Any, input: torch.Tensor, *rest: Any, **kwargs: Any) -> Any:
+    if input.numel() and not input.is_contiguous():
+        step, strides = 1, []
+        for size in reversed(input.shape):
+            strides.insert(0, step)
+            step *= size
+        input = input.as_strided(input.shape, strides, 0)
+    return func(input, *rest, **kwargs)
+
+
+def _plus_one(func: Any, *args: Any, **kwargs: Any) -> Any:
+    found = func(*args, **kwargs)
+    return found + 1 if isinstance(found, torch.Tensor) and found.is_floating_point() else found
+
+
+def _half_as_often(func: Any, input: torch.Tensor, p: float = 0.5, *rest: Any, **kwargs: Any) -> Any:
+    return func(input, p / 2, *rest, **kwargs) / (1 - p) * (1 - p / 2)
+
+
+def _loaded_wrong() -> contextlib.AbstractContextManager[Any]:
+    load = torch.load
+
+    def wrong(*args: Any, **kwargs: Any) -> Any:
+        found = load(*args, **kwargs)
+        return {key: value + 1 for key, value in found.items()}
+
+    return mock.patch.object(torch, "load", wrong)
+
+
+def _ones_are_twos() -> contextlib.AbstractContextManager[Any]:
+    return mock.patch.object(torch.nn.init, "ones_", lambda tensor: tensor.data.fill_(2))
+
+
+def _statistics_move_in_eval() -> contextlib.AbstractContextManager[Any]:
+    return mock.patch.object(torch.nn.Module, "eval", lambda self: self)
+
+
+def _copies_share() -> contextlib.AbstractContextManager[Any]:
+    return mock.patch.object(torch.nn.Parameter, "__deepcopy__", lambda self, memo: self)
+
+
+def _cells_take_anything() -> contextlib.AbstractContextManager[Any]:
+    return mock.patch.object(torch.nn.RNNCell, "forward", lambda self, input, hx=None: input)
+
+
+MODULES = (
+    Planted("module", "forward", "nn.Linear", lambda: outputs(lambda out: out * 1.01)),
+    Planted("module", "forward", "nn.LayerNorm", lambda: outputs(lambda out: out.double()), Kind.DTYPE),
+    Planted("module", "backward", "nn.Linear", lambda: outputs(gradients_scaled)),
+    Planted("module", "double-backward", "nn.Tanh", lambda: outputs(gradients_scaled)),
+    Planted(
+        "module", "memory-format", "nn.Conv2d", lambda: outputs(lambda out: out.contiguous()), Kind.METADATA
+    ),
+    Planted("module", "non-contiguous", "nn.Linear", lambda: Functions(("linear",), _strides_ignored)),
+    Planted(
+        "module",
+        "zero-grad",
+        "nn.Linear",
+        lambda: mock.patch.object(torch.nn.Module, "zero_grad", lambda self, set_to_none=True: None),
+    ),
+    Planted("module", "state-dict", "nn.Linear", _loaded_wrong, Kind.STATE),
+    Planted("module", "device-transfer", "nn.Linear", lambda: Functions(("to",), _plus_one), Kind.STATE),
+    Planted("module", "dtype-transfer", "nn.Linear", lambda: Functions(("to",), _plus_one), Kind.STATE),
+    Planted("module", "factory-device", "nn.BatchNorm1d", _ones_are_twos),
+    Planted("module", "train-eval", "nn.BatchNorm2d", _statistics_move_in_eval, Kind.STATE),
+    Planted("module", "train-eval", "nn.Dropout", lambda: outputs(lambda out: out * 2)),
+    Planted("module", "copies", "nn.Linear", _copies_share, Kind.ALIASING),
+    Planted("module", "random", "nn.Dropout", lambda: Functions(("dropout",), _half_as_often)),
+    Planted("module", "error-inputs", "nn.RNNCell", _cells_take_anything, Kind.ERROR_TYPE),
+)

@@ -1,0 +1,86 @@
+"""A fault at least for every property of worlds: each must turn red. Without a fault, all pass."""
+
+from __future__ import annotations
+
+import collections
+from pathlib import Path
+
+import pytest
+
+from conformance.model.verdicts import Verdict
+from conformance.plan.plan import Case, build
+from conformance.properties.registry import properties
+from conformance.worker.executor import Executor
+from tests.injected_faults.collective import test_planted as collectives
+from tests.support.faulty_rank_pools import is_seen, target_with
+
+#: What each fault must turn red: cases of the suite. Those below ``hpu:`` run on the reference device.
+FAULTS: dict[str, list[str]] = {
+    "wrong_facts": ["group-facts/groups"],
+    "no_default_backend": ["backend-of-device/groups"],
+    "outsiders_are_members": ["members-and-others/groups"],
+    "open_barrier": ["barrier-holds/groups"],
+    "everything_accepted": ["wrong-calls-are-refused/failures"],
+    "silent_errors": ["a-rank-dies/failures", "a-rank-stays-away/failures"],
+    "endless_errors": ["a-rank-dies/failures"],
+    "outsiders_are_touched": ["calls-outside-of-a-group/failures"],
+    "lost_objects": ["objects-travel/objects", "tensors-travel-as-objects/objects"],
+    "own_stores": ["stores-are-shared/objects"],
+    "shards_of_others": ["distributed-tensors/mesh", "gradients-of-distributed-tensors/mesh"],
+    "other_batches": [
+        *("data-parallel/ddp", "data-parallel-adamw/ddp", "data-parallel-static-graph/ddp"),
+        *("data-parallel-gradient-views/ddp", "data-parallel-small-buckets/ddp"),
+        *("data-parallel-accumulation/ddp", "data-parallel-hooks/ddp", "data-parallel-checkpointing/ddp"),
+        *("data-parallel-autocast/ddp", "columns-and-rows/tensor-parallel", "sequences/tensor-parallel"),
+        *("fully-sharded/fsdp2", "fully-sharded-kept-after-forward/fsdp2", "fully-sharded-clipping/fsdp2"),
+        *("fully-sharded-accumulation/fsdp2", "fully-sharded-mixed-precision/fsdp2"),
+        *("compiled-data-parallel/compiled-training", "compiled-fully-sharded/compiled-training"),
+    ],
+    "own_starts": ["data-parallel-starts-from-the-first-rank/ddp"],
+    "own_steps": ["data-parallel-uneven-inputs/ddp"],
+    "loads_nothing": ["saved-by-all-loaded-by-all/checkpoints", "saved-by-one-loaded-by-all/checkpoints"],
+    "saves_zeros": ["saved-by-all-loaded-by-one/checkpoints"],
+    "hpu:random_alike": ["random-distributed-tensors/mesh"],
+    "hpu:other_batches": [
+        *("full-shard/fsdp1", "shard-grad-op/fsdp1", "no-shard/fsdp1", "hybrid-shard/fsdp1"),
+        *("full-shard-on-the-host/fsdp1", "full-shard-mixed-precision/fsdp1", "full-state-dicts/fsdp1"),
+        *(
+            "sharded-state-dicts/fsdp1",
+            "fully-sharded-on-the-host/fsdp2",
+            "synchronised-batch-norm/batch-norm",
+        ),
+    ],
+    "hpu:wrong_values": ["host-and-device-in-one-group/groups"],
+    "stale_gradients": ["data-parallel-unused-parameters/ddp"],
+    "breaks_graphs": ["collectives-in-compiled-functions/compiled-training"],
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_seen(name: str, faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
+    is_seen(name, FAULTS[name], *faulty)
+
+
+def test_every_property_has_a_fault() -> None:
+    planted = {
+        case.partition("/")[0] for cases in (*FAULTS.values(), *collectives.FAULTS.values()) for case in cases
+    }
+    known = {entry.name for kind in ("collective", "world") for entry in properties(kind)}
+    assert planted == known
+
+
+def test_without_a_fault_they_pass(faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
+    """Without a fault each property is green, all in one world."""
+    target = target_with("none", *faulty)
+    executor = Executor(target)
+    seen: collections.Counter[Verdict] = collections.Counter()
+    done: set[str] = set()
+    for case in build(target, "full").cases:
+        if case.property in done or case.subject.endswith("stacked"):
+            continue
+        done.add(case.property)
+        for result in executor.run(Case(case.kind, case.property, case.subject, case.dtypes[:1])):
+            seen[result.verdict] += 1
+            gloo = case.id in ("collective-layouts/all_reduce",)
+            assert result.verdict is Verdict.PASS or gloo, (str(result.id), result.failures)
+    assert seen[Verdict.PASS] > 35

@@ -1,0 +1,604 @@
+"""Wrong behaviour, planted on purpose: one fault at least for every operator property.
+
+A fault is an operator's entry whose callables are broken. The oracle and the samples always come from
+torch's own entry, so a check that is handed a broken one sees a device that misbehaves.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from conformance import torch_testing_internals
+from conformance.model.verdicts import Kind
+from conformance.samples.operators import dtype_name
+from conformance.subjects import torch_databases
+from conformance.subjects.torch_databases import Subject
+from conformance.target.target import Target
+from tests.injected_faults.broken_compile_backends import steeper
+
+Break = Callable[[Any], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """``breaks`` changes a private copy of the operator's entry; the check must then fail with ``kind``."""
+
+    property: str
+    operator: str
+    dtype: str
+    kind: Kind
+    breaks: Break
+    hooks: dict[str, str] = dataclasses.field(default_factory=dict)
+    capabilities: dict[str, bool] = dataclasses.field(default_factory=dict)
+    backend: str = "aot_eager"
+
+    @property
+    def name(self) -> str:
+        return f"{self.property}-{self.operator}-{self.breaks.__name__}"
+
+
+FAULTS: list[Fault] = []
+
+
+def plant(
+    property: str, operator: str, dtype: str, kind: Kind, *, target: dict[str, Any] | None = None
+) -> Callable[[Break], Break]:
+    def wrap(breaks: Break) -> Break:
+        FAULTS.append(Fault(property, operator, dtype, kind, breaks, **(target or {})))
+        return breaks
+
+    return wrap
+
+
+def broken(fault: Fault) -> Subject:
+    """The operator's subject with the fault in it."""
+    whole = torch_databases.find("operator", fault.operator)
+    info = copy.copy(whole.info)
+    fault.breaks(info)
+    return Subject("operator", fault.operator, info)
+
+
+def target_for(fault: Fault | None = None) -> Target:
+    """The CPU as a target that declares everything, with graphs that are recorded and replayed in Python."""
+    names = {dtype_name(d) for info in torch_testing_internals.op_db() for d in info.dtypes}
+    hooks = {"graph": "tests.support.fake_graph:Graph", **(fault.hooks if fault else {})}
+    capabilities = dict(fault.capabilities) if fault else {}
+    backend = fault.backend if fault else "aot_eager"
+    return Target(
+        "cpu",
+        None,
+        "cpu",
+        frozenset(names),
+        capabilities,
+        hooks=hooks,
+        compile_backend=backend,
+        fused_options={},
+    )
+
+
+def _wrap(info: Any, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    info.op = change(info.op)
+
+
+@plant("value", "mul", "float32", Kind.VALUE)
+def off_by_a_hundredth(info: Any) -> None:
+    _wrap(info, lambda op: lambda *a, **k: op(*a, **k) * 1.01)
+
+
+@plant("value", "sum", "bfloat16", Kind.VALUE)
+def off_by_a_tenth(info: Any) -> None:
+    _wrap(info, lambda op: lambda *a, **k: op(*a, **k) * 1.125)
+
+
+@plant("value", "add", "int64", Kind.VALUE)
+def off_by_one(info: Any) -> None:
+    _wrap(info, lambda op: lambda *a, **k: op(*a, **k) + 1)
+
+
+@plant("value", "sort", "float32", Kind.VALUE)
+def indices_of_another_row(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            values, indices = op(*args, **kwargs)
+            return values, indices.flip(-1) if indices.dim() else indices
+
+        return call
+
+    _wrap(info, change)
+
+
+@plant("value", "linalg.svd", "float32", Kind.VALUE)
+def vectors_not_unitary(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            u, s, vh = op(*args, **kwargs)
+            return u * 1.01, s, vh / 1.01
+
+        return call
+
+    _wrap(info, change)
+
+
+@plant("value", "add", "float32", Kind.DTYPE)
+def wrong_result_dtype(info: Any) -> None:
+    _wrap(info, lambda op: lambda *a, **k: op(*a, **k).double())
+
+
+@plant("value", "add", "float32", Kind.REFUSED)
+def refuses(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            raise NotImplementedError("no kernel")
+
+        return call
+
+    _wrap(info, change)
+
+
+def _with_out(write: Callable[[torch.Tensor, torch.Tensor], Any]) -> Break:
+    def breaks(info: Any) -> None:
+        def change(op: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+                if out is None:
+                    return op(*args, **kwargs)
+                return write(out, op(*args, **kwargs))
+
+            return call
+
+        _wrap(info, change)
+
+    return breaks
+
+
+def _not_resized(out: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    if out.shape == value.shape:
+        out.copy_(value)
+    return out
+
+
+def _another_tensor(out: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    out.resize_(value.shape).copy_(value)
+    return out.view_as(out)
+
+
+def _any_dtype(out: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return out.resize_(value.shape).copy_(value)
+
+
+def _other_memory(out: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    return out.set_(value.contiguous())
+
+
+for _write, _kind in (
+    (_not_resized, Kind.METADATA),
+    (_another_tensor, Kind.ALIASING),
+    (_other_memory, Kind.ALIASING),
+):
+    _breaks = _with_out(_write)
+    _breaks.__name__ = _write.__name__
+    plant("out", "add", "float32", _kind)(_breaks)
+
+
+def any_dtype_as_out(info: Any) -> None:
+    _with_out(_any_dtype)(info)
+
+
+for _name in ("out_dtype", "out_device"):
+    plant(_name, "add", "float32", Kind.ERROR_TYPE)(any_dtype_as_out)
+
+
+@plant("out_grad", "add", "float32", Kind.ERROR_TYPE)
+def out_that_requires_grad(info: Any) -> None:
+    _with_out(lambda out, value: out.data.copy_(value))(info)
+
+
+@plant("variants", "add", "float32", Kind.ALIASING)
+def in_place_returns_a_copy(info: Any) -> None:
+    original = info.inplace_variant
+    info.inplace_variant = lambda *a, **k: original(*a, **k).clone()
+
+
+@plant("variants", "add", "float32", Kind.VALUE)
+def method_disagrees(info: Any) -> None:
+    original = info.method_variant
+    info.method_variant = lambda *a, **k: original(*a, **k) + 0.5
+
+
+@plant("variants", "mul", "float32", Kind.VALUE)
+def operator_has_another_gradient(info: Any) -> None:
+    original = info.operator_variant
+    info.operator_variant = lambda *a, **k: steeper(original(*a, **k))
+
+
+@plant("layout", "abs", "float32", Kind.VALUE)
+def strides_ignored(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            plain = torch.empty(x.shape).stride()
+            return op(x if x.is_contiguous() else x.as_strided(x.shape, plain), *args, **kwargs)
+
+        return call
+
+    _wrap(info, change)
+
+
+@plant("layout", "abs", "float32", Kind.VALUE)
+def offset_ignored(info: Any) -> None:
+    _wrap(info, lambda op: lambda x, *a, **k: op(x.as_strided(x.shape, x.stride(), 0), *a, **k))
+
+
+@plant("bits", "sin", "complex64", Kind.VALUE)
+def conj_ignored(info: Any) -> None:
+    _wrap(info, lambda op: lambda x, *a, **k: op(x.conj() if x.is_conj() else x, *a, **k))
+
+
+@plant("bits", "sin", "float32", Kind.VALUE)
+def neg_ignored(info: Any) -> None:
+    _wrap(info, lambda op: lambda x, *a, **k: op(torch._neg_view(x) if x.is_neg() else x, *a, **k))
+
+
+@plant("zero-elements", "sum", "float32", Kind.METADATA)
+def empty_input_keeps_its_shape(info: Any) -> None:
+    _wrap(info, lambda op: lambda x, *a, **k: op(x, *a, **k) if x.numel() else x)
+
+
+@plant("dtypes", "add", "any", Kind.REFUSED)
+def refuses_integers(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            if x.dtype == torch.int64:
+                raise NotImplementedError('"add" not implemented for Long')
+            return op(x, *args, **kwargs)
+
+        return call
+
+    _wrap(info, change)
+
+
+@plant("dtypes", "cholesky", "any", Kind.VALUE)
+def wrong_in_float16_beyond_the_cpu(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            if x.dtype != torch.float16:
+                return op(x, *args, **kwargs)
+            return op(x.float(), *args, **kwargs).to(x.dtype) + 3
+
+        return call
+
+    _wrap(info, change)
+
+
+def _raising(make: Callable[[Exception], Exception]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return op(*args, **kwargs)
+            except Exception as error:
+                raise make(error) from None
+
+        return call
+
+    return change
+
+
+@plant("error-type", "gather", "any", Kind.ERROR_TYPE)
+def another_type_of_error(info: Any) -> None:
+    _wrap(info, _raising(lambda error: KeyError(str(error))))
+
+
+@plant("error-message", "gather", "any", Kind.MESSAGE)
+def an_error_without_words(info: Any) -> None:
+    _wrap(info, _raising(lambda error: type(error)("wrong")))
+
+
+@plant("promotion", "add", "any", Kind.DTYPE)
+def mixed_dtypes_become_double(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
+            found = op(x, y, *args, **kwargs)
+            mixed = isinstance(y, torch.Tensor) and x.dtype != y.dtype and not found.is_complex()
+            return found.double() if mixed else found
+
+        return call
+
+    _wrap(info, change)
+
+
+@plant("views", "transpose", "float32", Kind.ALIASING)
+def a_copy_where_a_view_is_due(info: Any) -> None:
+    _wrap(info, lambda op: lambda *a, **k: op(*a, **k).clone())
+
+
+@plant("views", "transpose_copy", "float32", Kind.ALIASING)
+def a_view_where_a_copy_is_due(info: Any) -> None:
+    info.op = torch.transpose
+
+
+for _property, _dtype in (("gradient", "float64"), ("gradgrad", "float64"), ("backward-cpu", "float32")):
+
+    @plant(_property, "sin", _dtype, Kind.VALUE)
+    def gradient_too_large(info: Any) -> None:
+        _wrap(info, lambda op: lambda *a, **k: steeper(op(*a, **k)))
+
+
+@plant("forward-ad", "sin", "float64", Kind.VALUE)
+def tangent_too_large(info: Any) -> None:
+    _wrap(
+        info, lambda op: lambda x, *a, **k: op(x, *a, **k) + 0.01 * (op(x, *a, **k) - op(x.detach(), *a, **k))
+    )
+
+
+def _is_fake(tensor: torch.Tensor) -> bool:
+    return type(tensor).__name__ == "FakeTensor"
+
+
+@plant("fake", "add", "float32", Kind.METADATA)
+def real_strides_differ(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            found = op(*args, **kwargs)
+            if _is_fake(found) or found.dim() < 2:
+                return found
+            return found.transpose(0, 1).contiguous().transpose(0, 1)
+
+        return call
+
+    _wrap(info, change)
+
+
+@plant("fake", "add", "float32", Kind.METADATA)
+def real_shape_differs(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            found = op(*args, **kwargs)
+            return found if _is_fake(found) else found.unsqueeze(0)
+
+        return call
+
+    _wrap(info, change)
+
+
+@plant("fake", "transpose", "float32", Kind.ALIASING)
+def real_result_shares_no_memory(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            found = op(*args, **kwargs)
+            return found if _is_fake(found) else found.clone(memory_format=torch.preserve_format)
+
+        return call
+
+    _wrap(info, change)
+
+
+@plant("composite", "add", "float32", Kind.METADATA)
+def writes_a_subclass_into_a_plain_tensor(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            found = op(*args, **kwargs)
+            return torch.zeros(found.shape, dtype=found.dtype).copy_(found)
+
+        return call
+
+    _wrap(info, change)
+
+
+class _Copied(torch.autograd.Function):
+    """An identity whose derivatives are written into plain tensors."""
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(grad.shape).copy_(grad)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(tangent.shape).copy_(tangent)
+
+
+@plant("composite-backward", "sin", "float32", Kind.METADATA)
+@plant("composite-forward-ad", "sin", "float32", Kind.METADATA)
+def derivatives_written_into_plain_tensors(info: Any) -> None:
+    _wrap(info, lambda op: lambda x: _Copied.apply(op(x)))
+
+
+@plant("extremal", "exp", "float32", Kind.VALUE)
+def nan_becomes_zero(info: Any) -> None:
+    _wrap(info, lambda op: lambda *a, **k: op(*a, **k).nan_to_num(nan=0.0, posinf=float("inf")))
+
+
+@plant("sizes", "exp", "float32", Kind.VALUE)
+def wrong_from_the_65536th_element_on(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            found = op(*args, **kwargs)
+            if isinstance(found, torch.Tensor):
+                found.reshape(-1)[65536:] = 7
+            return found
+
+        return call
+
+    _wrap(info, change)
+
+
+def _overwrite(tensor: torch.Tensor) -> None:
+    tensor.data.reshape(-1)[-1:].fill_(7)
+
+
+@plant("value", "exp", "float32", Kind.STATE)
+@plant("layout", "exp", "float32", Kind.STATE)
+@plant("sizes", "exp", "float32", Kind.STATE)
+def argument_overwritten(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            found = op(self, *args, **kwargs)
+            if isinstance(self, torch.Tensor) and found is not self and self.numel():
+                _overwrite(self)
+            return found
+
+        return call
+
+    _wrap(info, change)
+
+
+@plant("gradient", "exp", "float64", Kind.STATE)
+def argument_overwritten_by_the_backward(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            found = op(self, *args, **kwargs)
+            if found.requires_grad and self.numel():
+                found.register_hook(lambda gradient: _overwrite(self))
+            return found
+
+        return call
+
+    _wrap(info, change)
+
+
+def _changing_gradients(info: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Let the backward see changed gradients of its result."""
+
+    def wrap(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            found = op(*args, **kwargs)
+            if found.requires_grad:
+                found.register_hook(change)
+            return found
+
+        return call
+
+    _wrap(info, wrap)
+
+
+@plant("gradient-uses", "sin", "float64", Kind.VALUE)
+def strided_gradient_read_as_dense(info: Any) -> None:
+    def read(gradient: torch.Tensor) -> torch.Tensor:
+        if gradient.is_contiguous() or 0 in gradient.stride():
+            return gradient
+        return gradient.as_strided(gradient.shape, torch.empty(gradient.shape).stride())
+
+    _changing_gradients(info, read)
+
+
+@plant("gradient-uses", "cos", "float64", Kind.VALUE)
+def expanded_gradient_taken_for_none(info: Any) -> None:
+    _changing_gradients(info, lambda gradient: gradient * 0 if 0 in gradient.stride() else gradient)
+
+
+@plant("gradient-uses", "mul", "float64", Kind.VALUE)
+def gradient_of_one_input_doubled(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(x: Any, y: Any, **kwargs: Any) -> Any:
+            found = op(x, y, **kwargs)
+            alone = isinstance(y, torch.Tensor) and x.requires_grad != y.requires_grad
+            return steeper(found) if alone else found
+
+        return call
+
+    _wrap(info, change)
+
+
+@plant("gradient-uses", "exp", "float64", Kind.VALUE)
+def second_use_of_an_input_has_no_gradient(info: Any) -> None:
+    used: list[Any] = []
+
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(x: Any, **kwargs: Any) -> Any:
+            again = any(one is x for one in used)
+            used.append(x)
+            return op(x, **kwargs) + (0 if not again else op(x.detach()) - op(x))
+
+        return call
+
+    _wrap(info, change)
+
+
+class _OnlyTogether(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *results: torch.Tensor) -> Any:
+        ctx.set_materialize_grads(False)
+        return tuple(one.clone() for one in results)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return gradients if gradients[0] is not None else tuple(None for _ in gradients)
+
+
+@plant("gradient-uses", "var_mean", "float64", Kind.VALUE)
+def gradient_of_a_second_result_alone_lost(info: Any) -> None:
+    _wrap(info, lambda op: lambda *a, **k: _OnlyTogether.apply(*op(*a, **k)))
+
+
+@plant("reduction", "sum", "float32", Kind.METADATA)
+def keepdim_ignored(info: Any) -> None:
+    _wrap(info, lambda op: lambda *a, keepdim=False, **k: op(*a, **k))
+
+
+@plant("reduction", "prod", "float32", Kind.VALUE)
+def wrong_identity(info: Any) -> None:
+    _wrap(info, lambda op: lambda x, *a, **k: op(x, *a, **k) * (1 if x.numel() else 0))
+
+
+@plant("random", "uniform", "float32", Kind.STATE)
+def always_the_same_values(info: Any) -> None:
+    def call(x: torch.Tensor, low: float = 0.0, high: float = 1.0, **kwargs: Any) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(3)
+        return x.uniform_(low, high, generator=generator)
+
+    info.unseeded = call
+
+
+@plant("random", "uniform", "float32", Kind.STATE)
+def seed_ignored(info: Any) -> None:
+    def call(x: torch.Tensor, low: float = 0.0, high: float = 1.0, **kwargs: Any) -> torch.Tensor:
+        generator = torch.Generator()
+        generator.seed()
+        return x.uniform_(low, high, generator=generator)
+
+    info.unseeded = call
+
+
+@plant("random", "randn_like", "float32", Kind.VALUE)
+def another_distribution(info: Any) -> None:
+    info.unseeded = lambda x, **k: torch.rand_like(x, **k) * 3.46 - 1.73
+
+
+_fallbacks = 0
+
+
+def count_fallbacks() -> int:
+    return _fallbacks
+
+
+@plant(
+    "placement",
+    "sin",
+    "float32",
+    Kind.PLACEMENT,
+    target={
+        "hooks": {"count_fallbacks": f"{__name__}:count_fallbacks"},
+        "capabilities": {"cpu_fallback": False},
+    },
+)
+def runs_on_the_cpu(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            global _fallbacks
+            _fallbacks += 1
+            return op(*args, **kwargs)
+
+        return call
+
+    _wrap(info, change)

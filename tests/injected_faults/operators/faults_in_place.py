@@ -1,0 +1,59 @@
+"""Wrong behaviour of derivatives in place and of those that torch lacks, and of slices of one row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from conformance.model.verdicts import Kind
+from tests.injected_faults.broken_compile_backends import steeper
+from tests.injected_faults.operators.faults import _wrap, plant
+
+
+@plant("gradgrad", "sin", "float64", Kind.VALUE)
+def gradient_too_large_in_place(info: Any) -> None:
+    form = info.inplace_variant
+    info.inplace_variant = lambda *args, **kwargs: steeper(form(*args, **kwargs))
+
+
+@plant("gradgrad", "nn.functional.hardsigmoid", "float64", Kind.ERROR_TYPE)
+def a_second_derivative_that_torch_does_not_have(info: Any) -> None:
+    info.op = lambda x, **kwargs: (x / 6 + 0.5).clamp(0, 1)
+
+
+@plant("forward-ad", "sin", "float64", Kind.VALUE)
+def tangent_too_large_in_place(info: Any) -> None:
+    form = info.inplace_variant
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        found = form(x)
+        return found + 0.01 * (found - forward_ad.unpack_dual(found).primal)
+
+    info.inplace_variant = call
+
+
+@plant("extremal", "acos", "float32", Kind.VALUE)
+def zero_outside_of_the_domain(info: Any) -> None:
+    _wrap(info, lambda op: lambda x, **k: torch.where((x > 1) & (x < 1.5), 0, op(x, **k)))
+
+
+def _reversed_slices(op: Callable[..., Any]) -> Callable[..., Any]:
+    def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        odd = x.dim() > 1 and x.shape[0] == 1 and x.is_contiguous() and x.stride(0) != x[0].numel()
+        return op(x.flip(-1) if odd else x, *args, **kwargs)
+
+    return call
+
+
+@plant("layout", "abs", "float32", Kind.VALUE)
+@plant("layout", "add", "float32", Kind.VALUE)
+def slices_of_one_row_reversed(info: Any) -> None:
+    _wrap(info, _reversed_slices)
+
+
+@plant("bool-bytes", "sum", "bool", Kind.VALUE)
+def bytes_summed(info: Any) -> None:
+    _wrap(info, lambda op: lambda x, *a, **k: op(x.view(torch.uint8).long(), *a, **k))

@@ -1,0 +1,72 @@
+"""Wrong behaviour of function transforms: operators whose batches or derivatives are off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from conformance.model.verdicts import Kind
+from tests.injected_faults.broken_compile_backends import steeper
+from tests.injected_faults.operators.faults import _wrap, plant
+
+
+class Mixes(torch.autograd.Function):
+    """Right in a plain call; in a batch each element gets its neighbour's result."""
+
+    generate_vmap_rule = False
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return torch.exp(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        (output,) = ctx.saved_tensors
+        return grad * output
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: torch.Tensor) -> torch.Tensor:
+        (output,) = ctx.saved_tensors
+        return tangent * output
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, x: torch.Tensor) -> Any:
+        (where,) = in_dims
+        return torch.exp(x.roll(1, where)), where
+
+
+def _mixes(info: Any) -> None:
+    _wrap(info, lambda op: lambda x: Mixes.apply(x))
+
+
+def _steep(info: Any) -> None:
+    def change(op: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: steeper(op(*args, **kwargs))
+
+    _wrap(info, change)
+
+
+plant("vmap", "exp", "float64", Kind.VALUE)(_mixes)
+plant("vmap-vjp", "exp", "float64", Kind.VALUE)(_mixes)
+plant("vmap-jvp", "exp", "float64", Kind.VALUE)(_mixes)
+for name in ("vjp-vmap", "jvp-vmap", "vmap-vjp-vjp", "vmap-jvp-vjp"):
+    plant(name, "exp", "float64", Kind.VALUE)(_mixes)
+for name in ("vjp", "vjp-vjp", "jvp-vjp"):
+    plant(name, "exp", "float64", Kind.VALUE)(_steep)
+
+
+@plant("jvp", "exp", "float64", Kind.VALUE)
+def _tangent_too_large(info: Any) -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        primal = forward_ad.unpack_dual(x).primal  # type: ignore[no-untyped-call]
+        return torch.exp(x) + 0.01 * (torch.exp(x) - torch.exp(primal))
+
+    _wrap(info, lambda op: call)

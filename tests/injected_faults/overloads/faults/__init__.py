@@ -1,0 +1,33 @@
+"""Wrong kernels, planted on purpose: faults for every property of overloads.
+
+A fault replaces some forms of an overload by Python functions that are wrong in one way; the CPU's answers
+come from torch's own overload.
+"""
+
+from tests.injected_faults.overloads.faults import (
+    errors,
+    forms,
+    indices,
+    layouts,
+    options,
+    random,
+    repeats,
+    shapes,
+    values,
+)
+from tests.injected_faults.overloads.faults.planting import FAULTS, Fault, broken
+
+__all__ = [
+    "FAULTS",
+    "Fault",
+    "broken",
+    "errors",
+    "forms",
+    "indices",
+    "layouts",
+    "options",
+    "random",
+    "repeats",
+    "shapes",
+    "values",
+]

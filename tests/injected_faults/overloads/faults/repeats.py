@@ -1,0 +1,149 @@
+"""Faults that ``overload-repeats`` sees."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import torch
+
+from conformance.model.verdicts import Kind
+from conformance.subjects.overloads import Overload
+from tests.injected_faults.overloads.faults.planting import plant
+
+
+@plant("overload-repeats", "relu", "float32", Kind.VALUE)
+def one_call_in_97_is_wrong(overload: Overload) -> dict[str, Any]:
+    calls = 0
+
+    def op(x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return overload.op(x) + (calls % 97 == 0)
+
+    return {"op": op}
+
+
+@plant("overload-repeats", "relu", "float32", Kind.VALUE)
+def one_call_in_97_is_wrong_in_place(overload: Overload) -> dict[str, Any]:
+    calls = 0
+
+    def in_place(x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return overload.in_place(x).add_(int(calls % 97 == 0))
+
+    return {"in_place": in_place}
+
+
+@plant("overload-repeats", "mul.Tensor", "float32", Kind.VALUE)
+def the_result_of_the_call_before(overload: Overload) -> dict[str, Any]:
+    kept: dict[Any, Any] = {}
+
+    def op(x: Any, y: Any) -> Any:
+        result = overload.op(x, y)
+        return kept.setdefault((result.shape, result.dtype), result).clone()
+
+    return {"op": op}
+
+
+@plant("overload-repeats", "relu", "float32", Kind.VALUE)
+def threads_share_the_memory_between_two_steps(overload: Overload) -> dict[str, Any]:
+    inside: set[int] = set()
+
+    def op(x: Any) -> Any:
+        me = threading.get_ident()
+        inside.add(me)
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.001)
+        result = overload.op(x) + (inside != {me})
+        inside.discard(me)
+        return result
+
+    return {"op": op}
+
+
+@plant("overload-repeats", "relu", "float32", Kind.VALUE)
+def threads_share_the_memory_of_the_result(overload: Overload) -> dict[str, Any]:
+    shared: dict[str, torch.Tensor] = {}
+
+    def op(x: Any) -> Any:
+        if threading.current_thread() is threading.main_thread():
+            return overload.op(x)
+        shared["result"] = overload.op(x)
+        time.sleep(0.001)
+        return shared["result"].clone()
+
+    return {"op": op}
+
+
+@plant("overload-repeats", "relu", "float32", Kind.EXCEPTION)
+def only_the_first_thread_may_call(overload: Overload) -> dict[str, Any]:
+    def op(x: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("the kernel belongs to another thread")
+        return overload.op(x)
+
+    return {"op": op}
+
+
+@plant("overload-repeats", "mish", "float32", Kind.VALUE)
+def one_call_in_ninety_seven_is_wrong(overload: Overload) -> dict[str, Any]:
+    count = 0
+
+    def op(x: Any) -> Any:
+        nonlocal count
+        count += 1
+        return overload.op(x) + (count % 97 == 0)
+
+    return {"op": op}
+
+
+@plant("overload-repeats", "relu", "float32", Kind.VALUE)
+def results_depend_on_what_memory_held(overload: Overload) -> dict[str, Any]:
+    def op(x: Any) -> Any:
+        fresh = torch.empty_like(x)
+        return overload.op(x) + fresh.isnan()
+
+    return {"op": op}
+
+
+@plant("overload-repeats", "_fused_sgd_", "float32", Kind.VALUE)
+def one_call_in_97_writes_nothing(overload: Overload) -> dict[str, Any]:
+    calls = 0
+
+    def op(params: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        written = [one.clone() for one in params] if calls % 97 == 0 else params
+        return overload.op(written, *args, **kwargs)
+
+    return {"op": op}
+
+
+@plant("overload-repeats", "_batch_norm_with_update", "float32", Kind.VALUE)
+def one_call_in_97_with_out_keeps_the_statistics(overload: Overload) -> dict[str, Any]:
+    calls = 0
+
+    def out(x: Any, weight: Any, bias: Any, mean: Any, *args: Any, **outs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        written = mean.clone() if calls % 97 == 0 else mean
+        return overload.out(x, weight, bias, written, *args, **outs)
+
+    return {"out": out}
+
+
+@plant("overload-repeats", "_batch_norm_with_update", "float32", Kind.EXCEPTION)
+def one_call_in_97_with_out_raises(overload: Overload) -> dict[str, Any]:
+    calls = 0
+
+    def out(*args: Any, **outs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls % 97 == 0:
+            raise RuntimeError("the table is full")
+        return overload.out(*args, **outs)
+
+    return {"out": out}

@@ -1,0 +1,131 @@
+"""Subjects of the wildest kind, for ``test_wild.py``; loaded with ``sham`` beside it, whose table they
+join.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import tempfile
+import threading
+import time
+
+import torch
+
+from conformance.framework.recorder import Recorder
+from conformance.model.verdicts import Kind
+from tests.support import misbehaving_subjects
+
+
+class Unprintable(Exception):
+    """An error that breaks whoever asks it what it says."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+class Strange(BaseException):
+    """An error that no handler of Exception sees."""
+
+
+def babbles(recorder: Recorder) -> None:
+    """Writes garbage to every stream, past Python and with half characters."""
+    recorder.compared(1)
+    for number in (1, 2):
+        os.write(number, b"\x00\xff\xfe\x1b[2J\x1b]0;title\x07\r" * 2000 + b"\n")
+    print('{"event": "result"}', file=sys.stderr)
+
+
+def strange(recorder: Recorder) -> None:
+    raise Strange("not an Exception")
+
+
+def unprintable(recorder: Recorder) -> None:
+    raise Unprintable
+
+
+def interrupts(recorder: Recorder) -> None:
+    """Raises what Ctrl-C raises, without anybody having pressed it."""
+    recorder.compared(1)
+    if misbehaving_subjects.first(recorder):
+        raise KeyboardInterrupt
+
+
+def odd_words(recorder: Recorder) -> None:
+    recorder.fail(
+        Kind.VALUE, "a NUL \x00, half a character \ud800, an escape \x1b[31m, and a script </script>"
+    )
+
+
+def long_words(recorder: Recorder) -> None:
+    recorder.fail(Kind.VALUE, "word " * 1_000_000)
+
+
+def many_failures(recorder: Recorder) -> None:
+    for number in range(100_000):
+        recorder.fail(Kind.VALUE, f"element {number}")
+
+
+def deaf(recorder: Recorder) -> None:
+    """Closes the streams of its process."""
+    recorder.compared(1)
+    if misbehaving_subjects.first(recorder):
+        for number in (0, 1, 2):
+            os.close(number)
+
+
+def homeless(recorder: Recorder) -> None:
+    """Goes to a folder that is then removed, and forgets its environment."""
+    recorder.compared(1)
+    if misbehaving_subjects.first(recorder):
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+        os.environ.clear()
+
+
+def threads(recorder: Recorder) -> None:
+    """Leaves a thread that never ends, for which Python waits at exit."""
+    recorder.compared(1)
+    if misbehaving_subjects.first(recorder):
+        threading.Thread(target=time.sleep, args=(3600,), daemon=False).start()
+
+
+def late(recorder: Recorder) -> None:
+    """Hangs when its process ends."""
+    recorder.compared(1)
+    if misbehaving_subjects.first(recorder):
+        atexit.register(time.sleep, 3600)
+
+
+def children(recorder: Recorder) -> None:
+    """Leaves a child that holds every file that its parent had open."""
+    recorder.compared(1)
+    if misbehaving_subjects.first(recorder) and os.fork() == 0:
+        time.sleep(3600)
+        os._exit(0)
+
+
+def leaks(recorder: Recorder) -> None:
+    """Keeps 256 MiB for every result."""
+    recorder.compared(1)
+    _KEPT.append(torch.ones(1 << 26))
+
+
+def forgets(recorder: Recorder) -> None:
+    """Removes the modules that the suite has loaded."""
+    recorder.compared(1)
+    if misbehaving_subjects.first(recorder):
+        for name in [name for name in sys.modules if name.startswith("conformance.")]:
+            del sys.modules[name]
+
+
+_KEPT: list[torch.Tensor] = []
+
+NAMES = (
+    *("babbles", "strange", "unprintable", "interrupts", "odd_words", "long_words", "many_failures"),
+    *("deaf", "homeless", "threads", "late", "children", "leaks", "forgets"),
+)
+misbehaving_subjects.CHECKS.update({name: globals()[name] for name in NAMES})

@@ -1,0 +1,95 @@
+"""Whatever a backend does to its process, no result of another case is lost and the run ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support import hostile_subjects
+from tests.support.cli_process import Run, conformance
+
+SHAM = "good," + ",".join(hostile_subjects.NAMES)
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["alone", "two workers"])
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder: Path = tmp_path_factory.mktemp("wild")
+    arguments = (
+        "run",
+        "-n",
+        str(request.param),
+        "--timeout",
+        "5",
+        "--level",
+        "training",
+        "--extra",
+        "tests.support.hostile_subjects",
+    )
+    return conformance(folder, *arguments, sham=SHAM)
+
+
+def verdict(run: Run, subject: str, dtype: str = "float32") -> str:
+    return str(run.rows[f"acts/{subject}0@{dtype}"]["verdict"])
+
+
+def test_every_planned_result_is_there_once(run: Run) -> None:
+    leg = run.results["legs"][0]
+    ids = [row["id"] for row in leg["results"]]
+    assert len(ids) == len(set(ids)) == leg["planned"] == 4 * len(SHAM.split(","))
+    assert leg["complete"] and run.code == 1
+
+
+def test_what_stands_beside_the_wild_ones_passes(run: Run) -> None:
+    """Being near one that breaks its process may cost a second attempt, never a result."""
+    beside = {
+        key: row["verdict"] for key, row in run.rows.items() if key.startswith(("beside/", "acts/good"))
+    }
+    assert set(beside.values()) <= {"pass", "flaky"}
+    assert sum(verdict == "flaky" for verdict in beside.values()) <= 4, beside
+
+
+@pytest.mark.parametrize("subject", ["babbles", "children", "leaks", "threads", "late"])
+def test_what_is_right_in_itself_passes(run: Run, subject: str) -> None:
+    assert verdict(run, subject) == verdict(run, subject, "int64") == "pass"
+
+
+@pytest.mark.parametrize("subject", ["strange", "unprintable"])
+def test_a_strange_exception_is_an_error_and_is_named(run: Run, subject: str) -> None:
+    assert verdict(run, subject) == "error"
+    failure = run.rows[f"acts/{subject}0@float32"]["failures"][0]
+    assert failure["message"].startswith(f"tests.support.hostile_subjects.{subject.capitalize()}")
+
+
+def test_an_interrupt_by_the_backend_is_not_the_users(run: Run) -> None:
+    assert (verdict(run, "interrupts"), verdict(run, "interrupts", "int64")) == ("error", "pass")
+    assert run.rows["acts/interrupts0@float32"]["failures"][0]["message"].startswith("KeyboardInterrupt")
+    assert "stopped by the user" not in run.err
+
+
+@pytest.mark.parametrize("subject", ["odd_words", "long_words", "many_failures"])
+def test_words_of_any_kind_are_kept_in_bounds(run: Run, subject: str) -> None:
+    row = run.rows[f"acts/{subject}0@float32"]
+    assert row["verdict"] == "fail"
+    assert sum(len(failure["message"]) for failure in row["failures"]) < 100_000
+
+
+@pytest.mark.parametrize("subject", ["deaf", "homeless", "forgets"])
+def test_who_takes_the_process_apart_costs_no_more_than_itself(run: Run, subject: str) -> None:
+    assert verdict(run, subject) in ("pass", "error", "crash", "flaky")
+    assert verdict(run, subject, "int64") in ("pass", "flaky", "error")
+
+
+def test_all_files_are_there(run: Run) -> None:
+    for name in ("results.json", "junit.xml", "report.html", "journal.jsonl"):
+        assert (run.folder / name).stat().st_size > 0
+
+
+def test_a_worker_that_takes_too_much_memory_is_replaced(tmp_path: Path) -> None:
+    arguments = ("run", "-n", "1", "--level", "core", "--extra", "tests.support.hostile_subjects")
+    run = conformance(tmp_path, *arguments, sham="leaks,good", CONFORMANCE_WORKER_MEMORY="600000000")
+    assert {row["verdict"] for row in run.rows.values()} == {"pass"} and len(run.rows) == 4
+    events = map(json.loads, (run.folder / "journal.jsonl").read_text().splitlines())
+    ends = [event["reason"] for event in events if event["event"] == "worker-end"]
+    assert ends.count("memory") >= 1 and run.results["legs"][0]["complete"]

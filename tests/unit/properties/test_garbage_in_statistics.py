@@ -1,0 +1,29 @@
+"""Garbage of earlier results is freed before statistics are compared, and not meanwhile."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+from conformance.properties.device._device_checks import without_garbage_collection
+
+
+class _Kept:
+    """An object in a cycle: only the collector frees it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_garbage_is_freed_before_and_not_meanwhile() -> None:
+    freed: list[str] = []
+    weakref.finalize(_Kept(), freed.append, "before")
+    with without_garbage_collection():
+        assert freed == ["before"]
+        weakref.finalize(_Kept(), freed.append, "meanwhile")
+        junk = [_Kept() for _ in range(10_000)]  # as many as would start the collector
+        del junk
+        assert freed == ["before"]
+    gc.collect()
+    assert freed == ["before", "meanwhile"]
+    assert gc.isenabled()

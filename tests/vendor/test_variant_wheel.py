@@ -1,0 +1,35 @@
+"""The wheel with the devices of the tests, from which rows of the site come."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from sessions import variant_wheel
+from tests.support import ROOT
+from tests.vendor import harness
+
+
+def test_the_wheel_holds_a_device_that_passes_its_first_level(tmp_path: Path) -> None:
+    harness.variables()  # the kernels are built once
+    with zipfile.ZipFile(variant_wheel.build(tmp_path / "wheels")) as wheel:
+        wheel.extractall(tmp_path / "installed")
+    assert (tmp_path / "installed" / "otherwise_device.py").is_file()
+    known = {
+        name: value for name, value in os.environ.items() if name not in ("TINYACCEL_BUILD", "TINY_STAGE")
+    }
+    path = os.pathsep.join([str(tmp_path / "installed"), str(ROOT)])
+    command = [sys.executable, "-m", "conformance", "run", "--level", "bringup", "-n", "2"]
+    done = subprocess.run(
+        [*command, "--target", str(ROOT / "tests" / "vendor" / "tiny.toml")],
+        cwd=tmp_path,
+        env={**known, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " pass in " in done.stdout and "tiny (simulated)" in done.stdout
