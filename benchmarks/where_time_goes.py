@@ -1,4 +1,4 @@
-"""Breakdown of the time of a small operator, hpu beside the CPU: the table of docs/profile.md."""
+"""Breakdown of the time of a small operator, hpu beside the CPU: the table of docs/operator-overhead.md."""
 
 from __future__ import annotations
 

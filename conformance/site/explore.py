@@ -26,7 +26,7 @@ from conformance.site.registry import Backend
 from conformance.site.store.verdict_table import VERDICT_OF, Table, Verdicts, subject_of
 from conformance.subjects.areas import AREAS
 
-#: Version of the data; docs/site.md describes it.
+#: Version of the data; docs/compatibility-matrix.md describes it.
 SCHEMA = 1
 #: Files among which subjects are dealt.
 SHARDS = 64

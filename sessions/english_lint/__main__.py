@@ -25,7 +25,7 @@ SUFFIXES = (".py", ".md", ".h", ".cpp")
 #: Recorded names, decisions as they were written, and programs of other devices in tests.
 SKIPPED = (
     "docs/decisions/",
-    "docs/coverage/",
+    "docs/upstream-coverage/",
     "sessions/english_lint/",
     "tests/unit/sessions/",
     "conformance/upstream/coverage_map/",

@@ -41,7 +41,7 @@ def run(session: nox.Session) -> None:
     parser.add_argument("--tree", action="append", default=[], metavar="NAME=PATH", help="source of a client")
     parser.add_argument("--client", action="append", metavar="NAME", help="only these; repeatable")
     parser.add_argument("-o", "--output", type=Path, default=Path("clients-out"))
-    parser.add_argument("--page", action="store_true", help="write docs/clients.md")
+    parser.add_argument("--page", action="store_true", help="write docs/third-party-programs.md")
     options = parser.parse_args(session.posargs)
     trees = dict(one.split("=", 1) for one in options.tree if "=" in one)
     names = {client.name for client in CLIENTS}

@@ -213,7 +213,7 @@ def test_faults_of_torch_itself_are_no_failures_of_a_target_without_expectations
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     text = (tmp_path / "out" / "results.json").read_text()
-    assert "waived for every backend" in text and "docs/upstream.md#max_pool1d" in text
+    assert "waived for every backend" in text and "docs/torch-bugs.md#max_pool1d" in text
 
 
 def test_a_profile_shows_where_the_time_went_and_leaves_the_verdicts_alone(cli: Cli) -> None:

@@ -1,4 +1,4 @@
-"""The files of ``docs/scale`` that a lab copies: each is run as its scheduler would run it, without one."""
+"""The files of ``docs/several-machines`` that a lab copies: each is run as its scheduler would run it, without one."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Lab:
 
 
 def manifest(name: str) -> dict[str, Any]:
-    """A file of ``docs/scale``, parsed."""
+    """A file of ``docs/several-machines``, parsed."""
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed.")
     found: dict[str, Any] = yaml.safe_load((SCALE / name).read_text())
     return found

@@ -14,7 +14,7 @@ _FAULTS = {
     "native_group_norm": (
         "aten::native_group_norm",
         "view size is not compatible",
-        "docs/upstream.md#native_group_norm",
+        "docs/torch-bugs.md#native_group_norm",
     )
 }
 

@@ -101,7 +101,9 @@ def _expanded(target: Target, subject: Subject, recorder: Recorder, sample: Samp
     if given.dim() == 0 or given.shape[0] < 2 or given.numel() == 0 or trees.numel(sample.args) > 10_000:
         return
     if target.is_cpu and subject.name in _UNDEFINED_ON_THE_CPU:
-        recorder.note("expanded inputs are left out: torch's CPU kernel reads beyond them (docs/upstream.md)")
+        recorder.note(
+            "expanded inputs are left out: torch's CPU kernel reads beyond them (docs/torch-bugs.md)"
+        )
         return
     derived = sample.replace(input=given[:1].clone().expand(given.shape))
     dense = sample.replace(input=derived.input.contiguous())  # the oracle's own kernels see ordinary memory

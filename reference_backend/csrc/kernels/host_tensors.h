@@ -1,5 +1,5 @@
 // CPU tensor objects over host storages, for the time of one call. Making them is a measurable part of a
-// small call (docs/profile.md), so each thread keeps a few for its next calls.
+// small call (docs/operator-overhead.md), so each thread keeps a few for its next calls.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -158,7 +158,7 @@ def test_memory_that_calls_keep_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_nothing_is_held_that_the_cpu_does_not_keep_to() -> None:
-    # torch's own kernel writes a strided out= of im2col as if it were dense (docs/upstream.md).
+    # torch's own kernel writes a strided out= of im2col as if it were dense (docs/torch-bugs.md).
     result = checked("overload-layouts", torch_databases.find("overload", "im2col"), "float32")
     assert result.verdict is Verdict.PASS
     assert any("the CPU does not keep to this itself" in note for note in result.notes)

@@ -46,7 +46,7 @@ def test_a_behaviour_is_shown_with_its_program(capsys: pytest.CaptureFixture[str
 
 def test_a_property_shows_the_faults_that_it_is_there_to_see(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "explain", "graph_value/add@float32")
-    assert "sees, of the faults of docs/power.md:" in text and "    replay-dropped" in text
+    assert "sees, of the faults of docs/mutation-testing.md:" in text and "    replay-dropped" in text
 
 
 @pytest.mark.parametrize(

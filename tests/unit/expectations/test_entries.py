@@ -52,7 +52,7 @@ def test_the_reference_device_is_excused_only_with_the_cpu() -> None:
     assert {entry.id for entry in cpu if entry.reason != "upstream"} == {"compiled-state/programs@float32"}
     assert {entry.reason for entry in device} == {"upstream"}
     assert "compiled-state/programs@float32" not in manifest.waived("2.13.0", "compile")
-    # Torch's fault on every device but the CPU (docs/upstream.md#narrow).
+    # Torch's fault on every device but the CPU (docs/torch-bugs.md#narrow).
     accelerators = {"compile_value/narrow", "compile_views/narrow"}
     rest = {(entry.id, entry.kind) for entry in device if entry.id.split("@")[0] not in accelerators}
     assert rest <= {(entry.id, entry.kind) for entry in cpu}

@@ -95,7 +95,7 @@ def test_waivers_are_of_results_that_exist_and_say_where_they_are_tracked(commit
 
 
 def test_a_result_in_place_of_a_waived_one_has_its_waiver() -> None:
-    link = {"value": "docs/upstream.md#roll"}
+    link = {"value": "docs/torch-bugs.md#roll"}
     assert manifest.waived("2.13.0", "eager")["vmap/roll@float64"] == link
     # In place of float64, which the target does not declare.
     assert manifest.waived("2.13.0", "eager", ["vmap/roll@float32"])["vmap/roll@float32"] == link

@@ -16,8 +16,8 @@ from conformance.results import scrub
         ("file:///srv/data/a.bin", "<path>"),
         ("jane@build7.example.org refused 10.1.2.3", "<host> refused <host>"),
         (
-            "value/add@float32 differs, see docs/upstream.md#out",
-            "value/add@float32 differs, see docs/upstream.md#out",
+            "value/add@float32 differs, see docs/torch-bugs.md#out",
+            "value/add@float32 differs, see docs/torch-bugs.md#out",
         ),
         (
             "https://github.com/pytorch/pytorch/issues/84577",

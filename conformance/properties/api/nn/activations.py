@@ -70,7 +70,7 @@ def activations_in_place(lab: Lab) -> None:
             leaf = lab.put([[-2.0, 1.0], [3.0, -4.0], [2.0, 5.0]], dtype=lab.dtype, requires_grad=True)
             base = leaf * 1
             # A deleted view leads the engine to visit its node twice, which it refuses on any device
-            # that has a thread of its own (docs/upstream.md#views-that-are-gone).
+            # that has a thread of its own (docs/torch-bugs.md#views-that-are-gone).
             part = cut(base)
             call(part)
             lab.close(f"{name} of {word}", base, roundings=8)

@@ -89,7 +89,7 @@ def _captured_on_the_cpu(program: Program, turn: int) -> list[torch.Tensor]:
 def _torch_agrees(target: Target, recorder: Recorder, program: Program, turn: int) -> bool:
     """Return whether what torch captures of the program, run on the CPU, gives what the program gives there.
 
-    Torch's own replacement of writes loses some (docs/upstream.md); no backend is held to more.
+    Torch's own replacement of writes loses some (docs/torch-bugs.md); no backend is held to more.
     """
     outcome = attempt(lambda: _captured_on_the_cpu(program, turn))
     cpu = target.on_cpu()

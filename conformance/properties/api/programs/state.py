@@ -94,7 +94,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     (docs.pytorch.org/docs/stable/generated/torch.compile.html).
 
     A backward graph that computes a value again from state that the forward graph has overwritten since
-    gives wrong gradients. The partitioner of torch 2.13 makes such graphs (docs/upstream.md).
+    gives wrong gradients. The partitioner of torch 2.13 makes such graphs (docs/torch-bugs.md).
     """
     seen = 0
     for number, (name, program) in enumerate(PROGRAMS.items()):

@@ -200,7 +200,7 @@ def _separate_alpha(module: GraphModule) -> None:
     """Make the factor ``alpha`` of ``add`` and ``sub`` an operator of its own.
 
     Inductor of torch 2.13 fuses ``add(x, a @ b, alpha=k)`` into a matrix product and loses k
-    (docs/upstream.md#alpha).
+    (docs/torch-bugs.md#alpha).
     """
     aten = torch.ops.aten
     for node in list(module.graph.nodes):
