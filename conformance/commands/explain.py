@@ -79,7 +79,7 @@ def explanation(entry: Property, result_id: ResultId) -> Iterator[str]:
     if entry.capabilities:
         yield f"  needs: {', '.join(entry.capabilities)} (a target that does not declare all may refuse)"
     yield from _source(entry)
-    yield from _faults(entry)
+    yield from _designated_mutation_operators(entry)
     yield f"  seed: {seed_of(result_id.case.subject, result_id.dtype)}"
     yield from _samples(entry, result_id)
     yield f"  run it: conformance repro {result_id} --target TARGET"
@@ -103,8 +103,8 @@ def _source(entry: Property) -> Iterator[str]:
         )
 
 
-def _faults(entry: Property) -> Iterator[str]:
-    """The kinds of planted faults that the property is there to see."""
+def _designated_mutation_operators(entry: Property) -> Iterator[str]:
+    """Yield lines with the mutation operators that the property is designated to kill."""
     from conformance.behaviours.behaviour import BEHAVIOURS
     from conformance.plan.levels.mutation_operators import mutation_operators
 

@@ -1,1 +1,1 @@
-"""Generators of committed tables, run by maintainers; nothing imports this package."""
+"""Generators of committed files: ``python -m tools.generate`` writes them, with ``--check`` it compares them."""

@@ -77,7 +77,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             recorder,
             not_negative,
             Kind.VALUE,
-            f"an event after another is {min(first, second, total)} ms later.",
+            f"an event is recorded {min(first, second, total)} ms after an earlier one.",
         )
         text = f"{first} ms and {second} ms add up to {total} ms."
         fact(recorder, abs(first + second - total) <= RESOLUTION + 1e-5 * total, Kind.VALUE, text)
@@ -91,6 +91,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         error = attempt(lambda event=event: recorded.elapsed_time(event)).error  # type: ignore[misc]
         error_name = "no error" if error is None else type(error).__name__
         message = (
-            f"elapsed_time to an event that {state} gives {error_name}; RuntimeError or ValueError is due."
+            f"elapsed_time to an event that {state} gives {error_name}; expected RuntimeError or ValueError."
         )
         fact(recorder, isinstance(error, (RuntimeError, ValueError)), Kind.ERROR_TYPE, message)

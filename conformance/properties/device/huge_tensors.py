@@ -47,7 +47,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     if not target.declares("int8"):
         recorder.idle("the target does not declare int8")
         return
-    free_memory = run_recorded(target, recorder, "asking for the free memory", lambda: free_bytes(target))
+    free_memory = run_recorded(target, recorder, "querying the free memory", lambda: free_bytes(target))
     if not free_memory.ok:
         return
     if free_memory.value < TENSORS * ELEMENTS:

@@ -91,7 +91,7 @@ def events(target: Target, subject: Subject, recorder: Recorder) -> None:
             recorder,
             _allocate_in_named_function.__name__ in names,
             Kind.STATE,
-            f"{label} has not its function in its stack: {names[:5]}",
+            f"{label} does not list its calling function in its stack: {names[:5]}",
         )
     live: dict[int, int] = {}
     for event in traced:
@@ -103,7 +103,7 @@ def events(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder,
         set(live) == {tensor.data_ptr() for tensor in retained},
         Kind.STATE,
-        f"replayed, {len(live)} blocks are left, expected {len(retained)}.",
+        f"after the replay {len(live)} blocks remain, expected {len(retained)}.",
     )
     # An event may have the requested size. The statistics count whole blocks.
     required = sum(tensor.nbytes for tensor in retained)
@@ -112,7 +112,8 @@ def events(target: Target, subject: Subject, recorder: Recorder) -> None:
         recorder,
         required <= total <= change,
         Kind.VALUE,
-        f"replayed, {total} bytes are left; {required} were asked for, and the statistics changed by {change}.",
+        f"after the replay {total} bytes remain; {required} were requested,"
+        f" and the statistics changed by {change}.",
     )
 
 
@@ -152,7 +153,7 @@ def segments(target: Target, subject: Subject, recorder: Recorder) -> None:
                 recorder,
                 at == next_address,
                 Kind.STATE,
-                f"a block at {at:#x} is not behind the one before, at {next_address:#x}.",
+                f"a block starts at {at:#x}, but the block before it ends at {next_address:#x}.",
             )
             next_address = at + block["size"]
             if block["state"] == "active_allocated":
@@ -163,16 +164,17 @@ def segments(target: Target, subject: Subject, recorder: Recorder) -> None:
             recorder,
             next_address - segment["address"] == segment["total_size"],
             Kind.VALUE,
-            f"the blocks of a segment of {segment['total_size']} bytes have {next_address - segment['address']}.",
+            f"the blocks of a segment of {segment['total_size']} bytes add up to"
+            f" {next_address - segment['address']}.",
         )
     fact(
         recorder,
         sum(used.values()) == allocated,
         Kind.VALUE,
-        f"blocks in use have {sum(used.values())} bytes, the statistics {allocated}.",
+        f"the blocks in use have {sum(used.values())} bytes, the statistics {allocated}.",
     )
     missing = [tensor for tensor in retained if tensor.data_ptr() not in used]
     fact(
         recorder, not missing, Kind.STATE, f"{len(missing)} of {len(retained)} tensors have no block in use."
     )
-    fact(recorder, free > 0, Kind.STATE, "three blocks were freed between others, and no block is free.")
+    fact(recorder, free > 0, Kind.STATE, "three blocks between others were freed, but no block is free.")

@@ -55,7 +55,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not outcome.ok:
             continue
         if outcome.value is None:
-            recorder.note(f"it is unknown if {label} waits: the host was slower than every delay")
+            recorder.note(f"not checked whether {label} waits: the host was slower than every delay")
             continue
         fact(
             recorder,

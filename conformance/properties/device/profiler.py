@@ -233,8 +233,8 @@ def times(target: Target, subject: Subject, recorder: Recorder) -> None:
     profile_start = min(operator.start for operator in profile.operators)
     too_early = [row for row in profile.rows if row.start < profile_start - CLOCKS]
     too_late = [row for row in profile.rows if row.end > profile_start + profile.elapsed + 2 * CLOCKS]
-    fact(recorder, not too_early, Kind.STATE, f"rows lie before the profile: {_row_names(too_early)}.")
-    fact(recorder, not too_late, Kind.STATE, f"rows lie behind the profile: {_row_names(too_late)}.")
+    fact(recorder, not too_early, Kind.STATE, f"rows begin before the profile: {_row_names(too_early)}.")
+    fact(recorder, not too_late, Kind.STATE, f"rows end after the profile: {_row_names(too_late)}.")
     for stream in {row.stream for row in profile.rows}:
         total = sum(row.end - row.start for row in _outermost_rows(profile.rows, stream))
         fact(

@@ -58,5 +58,5 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             stream.synchronize()
             return overwritten
 
-        if run_recorded(target, recorder, "letting go of a tensor that another stream reads", work).ok:
-            check_all_equal(recorder, y, 5, f"what a stream read from {8 * size} bytes that had been let go")
+        if run_recorded(target, recorder, "deleting a tensor that another stream reads", work).ok:
+            check_all_equal(recorder, y, 5, f"the values that a stream read from {8 * size} deleted bytes")

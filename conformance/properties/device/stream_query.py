@@ -38,20 +38,20 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         stream.synchronize()
         return stream.query(), event.query(), unrecorded.query()
 
-    outcome = run_recorded(target, recorder, "asking a stream", work)
+    outcome = run_recorded(target, recorder, "querying a stream", work)
     if not outcome.ok:
         return
     of_stream, of_event, of_unrecorded = outcome.value
     fact(recorder, of_stream, Kind.STATE, "Stream.query is false after Stream.synchronize.")
     fact(recorder, of_event, Kind.STATE, "Event.query is false after its stream has been waited for.")
     fact(recorder, of_unrecorded, Kind.STATE, "Event.query is false of an event that was never recorded.")
-    check_all_equal(recorder, x, 1, "the work that was waited for")
+    check_all_equal(recorder, x, 1, "the result of the synchronized work")
     query_results: list[bool] = []
 
     def ask() -> bool | None:
         return device_api.pending_after(api, stream, lambda: query_results.append(stream.query()))
 
-    query_outcome = run_recorded(target, recorder, "asking a stream while work is pending", ask)
+    query_outcome = run_recorded(target, recorder, "querying a stream while work is pending", ask)
     if not query_outcome.ok:
         return
     pending = query_outcome.value

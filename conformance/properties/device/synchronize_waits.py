@@ -64,7 +64,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 def _check_copy(target: Target, recorder: Recorder, api: DeviceApi) -> None:
     for value, label in (
-        (0, "a copy to the host behind other work"),
+        (0, "a copy to the host after other work"),
         (1, "a copy to the host of new values"),
     ):
         x = zeros(target)
@@ -106,5 +106,5 @@ def _check_waiting_stream(target: Target, recorder: Recorder, api: DeviceApi) ->
     if not outcome.ok or outcome.value is None:
         return
     pending, in_order = outcome.value
-    fact(recorder, pending, Kind.STATE, "the host waits when a stream is to wait for an event.")
+    fact(recorder, pending, Kind.STATE, "the host waits for the event when only a stream should wait.")
     fact(recorder, in_order, Kind.STATE, "a stream that waits for an event is done before the event.")

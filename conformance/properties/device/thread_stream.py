@@ -86,5 +86,5 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         Kind.STATE,
         "a stream that another thread set has become this thread's current one.",
     )
-    check_all_equal(recorder, x, 3, "what the other thread wrote")
-    check_all_equal(recorder, y, 4, "what this thread wrote")
+    check_all_equal(recorder, x, 3, "the tensor that the other thread wrote")
+    check_all_equal(recorder, y, 4, "the tensor that this thread wrote")

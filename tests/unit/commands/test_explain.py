@@ -41,12 +41,13 @@ def test_a_number_of_samples_is_that_of_a_run(capsys: pytest.CaptureFixture[str]
 def test_a_behaviour_is_shown_with_its_program(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "explain", "write-through-select/views@float32")
     assert "area: views" in text and "    def write_through_select(lab: Lab) -> None:" in text
-    assert "sees, planted in the tests: value, alias" in text
+    assert "detects these injected faults in its test: value, alias" in text
 
 
 def test_a_property_shows_the_faults_that_it_is_there_to_see(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "explain", "graph_value/add@float32")
-    assert "sees, of the faults of docs/mutation-testing.md:" in text and "    replay-dropped" in text
+    assert "is designated to kill these mutation operators (docs/mutation-testing.md):" in text
+    assert "    replay-dropped: " in text
 
 
 @pytest.mark.parametrize(

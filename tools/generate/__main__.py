@@ -1,0 +1,107 @@
+"""``python -m tools.generate``: write every generated file whose source is the checkout alone.
+
+With ``--check`` nothing is written: each stale file is listed with its difference, and the exit code is 1. The
+table of overloads and the seconds of subjects come from measurements: see ``overload_table`` and
+``subject_seconds``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Lines of a difference that are printed for one stale file.
+SHOWN = 20
+
+Texts = Mapping[Path, "str | None"]
+
+
+def _manifest() -> Texts:
+    import torch
+
+    from conformance.plan.levels import manifest as committed
+    from tools.generate import manifest
+
+    before = committed.load() if committed.PATH.is_file() else None
+    generated = manifest.generate(before, committed.minor_of(torch.__version__))
+    return {committed.PATH: manifest.text(generated)}
+
+
+def _mutation_operators() -> Texts:
+    from conformance.plan.levels import mutation_operators as reader
+    from tools.generate import mutation_operators
+
+    return {reader.PATH: mutation_operators.text()}
+
+
+def _upstream_coverage() -> Texts:
+    from conformance.upstream import coverage_map
+    from tools.upstream_coverage import pages
+
+    folder = ROOT / "docs" / "upstream-coverage"
+    texts = pages.pages({stem: coverage_map.methods(stem) for stem in coverage_map.stems()})
+    removed = {path: None for path in folder.glob("*.md") if path.name not in texts}
+    return {**removed, **{folder / name: text for name, text in texts.items()}}
+
+
+#: Generators by name; each returns the texts of its files, None for a file that must not exist.
+GENERATORS: Mapping[str, Callable[[], Texts]] = {
+    "manifest": _manifest,
+    "mutation-operators": _mutation_operators,
+    "upstream-coverage": _upstream_coverage,
+}
+
+
+def difference(path: Path, text: str | None) -> list[str]:
+    """Return the lines in which a committed file differs from its generated text; empty if it is current."""
+    committed = path.read_text() if path.is_file() else None
+    if committed == text:
+        return []
+    name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+    lines = difflib.unified_diff(
+        (committed or "").splitlines(), (text or "").splitlines(), name, "generated", lineterm="", n=0
+    )
+    return list(lines) or [f"{name}: {'must not exist' if text is None else 'is missing'}"]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write or compare the generated files; return 1 if ``--check`` finds a stale file."""
+    parser = argparse.ArgumentParser(prog="python -m tools.generate", description="Write the generated files.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these: {', '.join(GENERATORS)}")
+    parser.add_argument("--check", action="store_true", help="write nothing, exit with 1 if a file is stale")
+    options = parser.parse_args(arguments)
+    for name in options.names:
+        if name not in GENERATORS:
+            parser.error(f"{name!r} is not a generator. Use one of {', '.join(GENERATORS)}.")
+    if arguments is None and os.environ.get("PYTHONHASHSEED") != "0":
+        # The samples of some operators depend on the hash seed.
+        command = [sys.executable, "-m", "tools.generate", *sys.argv[1:]]
+        os.execve(sys.executable, command, os.environ | {"PYTHONHASHSEED": "0"})
+    stale = 0
+    for name in options.names or GENERATORS:
+        for path, text in GENERATORS[name]().items():
+            lines = difference(path, text)
+            if not lines:
+                continue
+            stale += 1
+            if options.check:
+                print("\n".join(line[:200] for line in lines[:SHOWN]))
+            elif text is None:
+                path.unlink()
+            else:
+                path.write_text(text)
+                print(f"{name}: wrote {path.relative_to(ROOT)}")
+    if options.check and stale:
+        print(f"{stale} generated files are stale. Run 'nox -s generate' and review the change.")
+    elif not stale:
+        print("All generated files are current.")
+    return int(options.check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
