@@ -1,14 +1,16 @@
-"""The pytest plugin: ``pytest -p conformance.plugin --pyargs conformance.pytest_modules --conformance-target cpu``.
+"""The pytest plugin of the suite.
 
-One item is one case. Under ``conformance run`` the plan comes from a file and results go to the journal only;
-without it the plugin plans by itself and reports to pytest as well. Processes that run cases import torch,
-the controller of pytest-xdist never does.
+Use it as ``pytest -p conformance.plugin --pyargs conformance.pytest_modules --conformance-target cpu``. One item is
+one case. Under ``conformance run`` the plugin reads the plan from a file and writes results to the journal only.
+Without it the plugin makes the plan and reports to pytest too. Processes that run cases import torch; the controller
+of pytest-xdist never does.
 """
 
 from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +32,16 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT = 120.0
 
 _SESSION = pytest.StashKey["Session"]()
+
+
+def pytest_load_initial_conftests(args: list[str]) -> None:
+    """Replace the old name of the test modules in the arguments of pytest, and warn."""
+    for position, argument in enumerate(args):
+        if argument.partition("::")[0] == "conformance.suite":
+            warnings.warn(
+                "conformance.suite is now called conformance.pytest_modules", DeprecationWarning, stacklevel=1
+            )
+            args[position] = argument.replace("conformance.suite", "conformance.pytest_modules", 1)
 
 
 def pytest_report_header() -> list[str]:

@@ -161,7 +161,7 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
         process_state.restore(state)
         recorder.compared(1)
         what = f"{_place(raised, entry.program)}, on CPU tensors while the backend is loaded,"
-        report_error(target, recorder, raised, what=what)
+        report_error(target, recorder, raised, label=what)
         return
     if expected.deviations:
         raise AssertionError(f"the CPU contradicts {entry.name}: {expected.deviations[0].message}")
@@ -204,7 +204,7 @@ def check(entry: Behaviour, target: Target, recorder: Recorder) -> None:
         recorder.cut_off()
     elif error is not None:
         recorder.compared(1)
-        report_error(target, recorder, error, what=_place(error, entry.program))
+        report_error(target, recorder, error, label=_place(error, entry.program))
     elif len(actual.observations) != len(expected.observations):
         recorder.compared(1)
         counts = len(actual.observations), len(expected.observations)
@@ -285,10 +285,3 @@ def _place(error: Exception, program: Program) -> str:
         if frame.filename == file:
             return f"`{(frame.line or '').strip()}`"
     return "the program"
-
-
-def device_module(device: torch.device) -> Any:
-    """Return ``torch.<device>``, or None if there is no such module."""
-    with contextlib.suppress(Exception):
-        return torch.get_device_module(device)
-    return None

@@ -138,36 +138,36 @@ class _Comparison:
         self.target = target
         self.unclaimed = unclaimed
 
-    def trees(self, actual: Any, expected: Any, what: str) -> bool:
+    def trees(self, actual: Any, expected: Any, label: str) -> bool:
         if isinstance(expected, TensorShown):
-            return self.tensors(actual, expected, what)
+            return self.tensors(actual, expected, label)
         if isinstance(expected, (tuple, list)) and not isinstance(expected, torch.Size):
             same = isinstance(actual, (tuple, list)) and len(actual) == len(expected)
-            if not self.fact(same, f"{what} is {_brief(actual)}, expected {_brief(expected)}."):
+            if not self.fact(same, f"{label} is {_brief(actual)}, expected {_brief(expected)}."):
                 return False
             results = [
-                self.trees(actual_item, expected_item, f"{what}[{index}]")
+                self.trees(actual_item, expected_item, f"{label}[{index}]")
                 for index, (actual_item, expected_item) in enumerate(zip(actual, expected, strict=True))
             ]
             return all(results)
         if isinstance(expected, dict):
             same = isinstance(actual, dict) and list(actual) == list(expected)
-            if not self.fact(same, f"{what} has keys {_brief(actual)}, expected {_brief(expected)}."):
+            if not self.fact(same, f"{label} has keys {_brief(actual)}, expected {_brief(expected)}."):
                 return False
-            results = [self.trees(actual[key], expected[key], f"{what}[{key!r}]") for key in expected]
+            results = [self.trees(actual[key], expected[key], f"{label}[{key!r}]") for key in expected]
             return all(results)
-        return self.leaf(actual, expected, what)
+        return self.leaf(actual, expected, label)
 
-    def leaf(self, actual: Any, expected: Any, what: str) -> bool:
+    def leaf(self, actual: Any, expected: Any, label: str) -> bool:
         if undeclared_dtypes.declares_all(self.target):
-            return self.number_or_word(self.recorder, actual, expected, what)
+            return self.number_or_word(self.recorder, actual, expected, label)
         trial = self.recorder.trial()
-        if not self.number_or_word(trial, actual, expected, what) and self.unclaimed():
+        if not self.number_or_word(trial, actual, expected, label) and self.unclaimed():
             return True
         self.recorder.absorb(trial)
         return not trial.failed
 
-    def number_or_word(self, recorder: Recorder, actual: Any, expected: Any, what: str) -> bool:
+    def number_or_word(self, recorder: Recorder, actual: Any, expected: Any, label: str) -> bool:
         number = isinstance(expected, (float, complex))
         if number and isinstance(actual, type(expected)):
             closeness = self.expected.closeness
@@ -179,12 +179,12 @@ class _Comparison:
                 dtype = closeness.dtype or torch.float32
                 tolerance = Tolerance(closeness.roundings * unit_of(dtype), float(torch.finfo(dtype).tiny))
             got = torch.tensor(actual, dtype=want.dtype)
-            return compare_values(recorder, got, want, tolerance=tolerance, what=what)
-        text = f"{what} is {_brief(actual)}, expected {_brief(expected)}."
+            return compare_values(recorder, got, want, tolerance=tolerance, label=label)
+        text = f"{label} is {_brief(actual)}, expected {_brief(expected)}."
         return fact(recorder, type(actual) is type(expected) and actual == expected, Kind.VALUE, text)
 
-    def tensors(self, actual: Any, expected: TensorShown, what: str) -> bool:
-        text = f"{what} is {_brief(actual)}, expected a tensor."
+    def tensors(self, actual: Any, expected: TensorShown, label: str) -> bool:
+        text = f"{label} is {_brief(actual)}, expected a tensor."
         if not isinstance(actual, TensorShown):
             return self.fact(False, text)
         if not self.expected.host and (
@@ -196,21 +196,21 @@ class _Comparison:
         for word, value in expected.words.items():
             kind = Kind.DTYPE if word == "dtype" else Kind.METADATA
             shown = actual.words.get(word)
-            good &= self.fact(shown == value, f"{what} has {word} {shown}, expected {value}.", kind)
+            good &= self.fact(shown == value, f"{label} has {word} {shown}, expected {value}.", kind)
         device_type = "cpu" if self.expected.host else self.device.type
-        text = f"{what} is on device {actual.device}, expected {device_type}."
+        text = f"{label} is on device {actual.device}, expected {device_type}."
         good &= self.fact(actual.device.type == device_type, text)
         if not good or len(actual.parts) != len(expected.parts):
             return False
         for place, (got, want) in enumerate(zip(actual.parts, expected.parts, strict=True)):
-            name = what if len(expected.parts) == 1 else f"part {place} of {what}"
+            name = label if len(expected.parts) == 1 else f"part {place} of {label}"
             closeness = self.expected.closeness
             tolerance = EXACT if closeness is None else closeness.tolerance(want, self.target.precision)
             if want.numel() == 0:
                 # Its metadata was compared, and that is all that it has.
                 good &= self.fact(got.shape == want.shape, f"{name} has shape {list(got.shape)}")
                 continue
-            good &= compare_values(self.recorder, got, want, tolerance=tolerance, what=name)
+            good &= compare_values(self.recorder, got, want, tolerance=tolerance, label=name)
         return good
 
     def fact(self, holds: bool, text: str, kind: Kind = Kind.METADATA) -> bool:

@@ -99,14 +99,14 @@ def one_line(error: BaseException, length: int = 300) -> str:
 
 
 def report_error(
-    target: Target, recorder: Recorder, error: Exception, *, what: str, sample: int | None = None
+    target: Target, recorder: Recorder, error: Exception, *, label: str, sample: int | None = None
 ) -> None:
     """Record an error of the target instead of a result that was due: unsupported, REFUSED or EXCEPTION."""
     if refusals.classify(target, recorder.id, error, recorder.lacking) == "declared":
         recorder.unsupported(refusals.why(target, recorder.id, recorder.lacking) or "")
     elif is_refusal(error):
-        recorder.fail(Kind.REFUSED, f"{what} was refused: {one_line(error)}", sample=sample)
+        recorder.fail(Kind.REFUSED, f"{label} was refused: {one_line(error)}", sample=sample)
     elif isinstance(error, torch.OutOfMemoryError):
-        recorder.fail(Kind.EXCEPTION, f"{what} ran out of memory: {one_line(error)}", sample=sample)
+        recorder.fail(Kind.EXCEPTION, f"{label} ran out of memory: {one_line(error)}", sample=sample)
     else:
-        recorder.fail(Kind.EXCEPTION, f"{what} raised {one_line(error)}", sample=sample)
+        recorder.fail(Kind.EXCEPTION, f"{label} raised {one_line(error)}", sample=sample)

@@ -59,7 +59,7 @@ def compare_values(
     expected: Any,
     *,
     tolerance: Tolerance = EXACT,
-    what: str = "the result",
+    label: str = "the result",
     sample: int | None = None,
     spread: torch.Tensor | None = None,
     kind: Kind = Kind.VALUE,
@@ -78,14 +78,14 @@ def compare_values(
     if not fetched.ok:
         recorder.compared(1)
         assert fetched.error is not None
-        recorder.fail(Kind.EXCEPTION, f"reading {what} raised {one_line(fetched.error)}", sample=sample)
+        recorder.fail(Kind.EXCEPTION, f"reading {label} raised {one_line(fetched.error)}", sample=sample)
         return False
     got, want = fetched.value, on_host(expected)
     if got.shape != want.shape:
         recorder.compared(1)
         recorder.fail(
             Kind.METADATA,
-            f"{what} has shape {list(got.shape)}, expected {list(want.shape)}.",
+            f"{label} has shape {list(got.shape)}, expected {list(want.shape)}.",
             sample=sample,
         )
         return False
@@ -96,14 +96,14 @@ def compare_values(
         got, want = torch.view_as_real(got), torch.view_as_real(want)  # each part has a sign
     floating = got.is_floating_point() or got.is_complex() or want.is_floating_point() or want.is_complex()
     if not floating:
-        return _compare_discrete(recorder, got, want, what, sample, kind)
+        return _compare_discrete(recorder, got, want, label, sample, kind)
     if got.dtype == want.dtype and not signed_zeros and torch.equal(got, want):
         return True
-    return _compare_floating(recorder, got, want, tolerance, what, sample, spread, kind, signed_zeros)
+    return _compare_floating(recorder, got, want, tolerance, label, sample, spread, kind, signed_zeros)
 
 
 def _compare_discrete(
-    recorder: Recorder, got: torch.Tensor, want: torch.Tensor, what: str, sample: int | None, kind: Kind
+    recorder: Recorder, got: torch.Tensor, want: torch.Tensor, label: str, sample: int | None, kind: Kind
 ) -> bool:
     a, e = _wide(got), _wide(want)
     if a.dtype != e.dtype:
@@ -115,7 +115,7 @@ def _compare_discrete(
     position = tuple(index)
     recorder.fail(
         kind,
-        f"{what} is {a[position].item()} at {index}, expected {e[position].item()} "
+        f"{label} is {a[position].item()} at {index}, expected {e[position].item()} "
         f"({int(wrong.sum())} of {a.numel()} elements differ, none may).",
         sample=sample,
     )
@@ -127,7 +127,7 @@ def _compare_floating(
     got: torch.Tensor,
     want: torch.Tensor,
     tolerance: Tolerance,
-    what: str,
+    label: str,
     sample: int | None,
     spread: torch.Tensor | None,
     kind: Kind,
@@ -156,7 +156,7 @@ def _compare_floating(
     position = _unravel(flat, got.shape)
     recorder.fail(
         kind,
-        f"{what} is {a[position].item()!r} at {list(position)}, expected {e[position].item()!r} "
+        f"{label} is {a[position].item()!r} at {list(position)}, expected {e[position].item()!r} "
         f"(allowed difference {float(allowed[position]):.3g}, found {float(distance[position]):.3g}; "
         f"{int((~good).sum())} of {good.numel()} elements are wrong).",
         sample=sample,
@@ -190,10 +190,10 @@ def _unravel(flat: int, shape: torch.Size) -> tuple[int, ...]:
 
 
 def compare_exact(
-    recorder: Recorder, actual: Any, expected: Any, *, what: str = "the result", sample: int | None = None
+    recorder: Recorder, actual: Any, expected: Any, *, label: str = "the result", sample: int | None = None
 ) -> bool:
     """Compare elements bit for bit, apart from the payload of NaNs and the sign of zeros."""
-    return compare_values(recorder, actual, expected, tolerance=EXACT, what=what, sample=sample)
+    return compare_values(recorder, actual, expected, tolerance=EXACT, label=label, sample=sample)
 
 
 def metadata(tensor: torch.Tensor, *, stride: bool = False) -> dict[str, Any]:
@@ -216,7 +216,7 @@ def compare_metadata(
     actual: Any,
     expected: Any,
     *,
-    what: str = "the result",
+    label: str = "the result",
     sample: int | None = None,
     stride: bool = False,
     device: torch.device | None = None,
@@ -231,10 +231,10 @@ def compare_metadata(
         same = type(actual) is type(expected) or (
             isinstance(actual, (int, float, complex)) and isinstance(expected, (int, float, complex))
         )
-        text = f"{what} is a {type(actual).__name__}, expected a {type(expected).__name__}."
+        text = f"{label} is a {type(actual).__name__}, expected a {type(expected).__name__}."
         return fact(recorder, same, Kind.METADATA, text, sample=sample)
     if not isinstance(actual, torch.Tensor):
-        text = f"{what} is a {type(actual).__name__}, expected a tensor."
+        text = f"{label} is a {type(actual).__name__}, expected a tensor."
         return fact(recorder, False, Kind.METADATA, text, sample=sample)
     if not stride and _alike(actual, expected, device, dtype):
         recorder.compared(2 + dtype + (device is not None))
@@ -245,11 +245,11 @@ def compare_metadata(
         if word == "dtype" and not dtype:
             continue
         kind = Kind.DTYPE if word == "dtype" else Kind.METADATA
-        text = f"{what} has {word} {got.get(word)}, expected {value}."
+        text = f"{label} has {word} {got.get(word)}, expected {value}."
         good &= fact(recorder, got.get(word) == value, kind, text, sample=sample)
     if device is not None:
         same = _is_on(actual, device)
-        text = f"{what} is on device {actual.device}, expected {device}."
+        text = f"{label} is on device {actual.device}, expected {device}."
         good &= fact(recorder, same, Kind.METADATA, text, sample=sample)
     return good
 
@@ -269,11 +269,11 @@ def _is_on(tensor: torch.Tensor, device: torch.device) -> bool:
 
 
 def same_nesting(
-    recorder: Recorder, actual: Any, expected: Any, *, what: str = "the result", sample: int | None = None
+    recorder: Recorder, actual: Any, expected: Any, *, label: str = "the result", sample: int | None = None
 ) -> bool:
     """Compare the numbers of leaves of two trees."""
     got, want = len(list(trees.leaves(actual))), len(list(trees.leaves(expected)))
-    text = f"{what} has {got} parts, expected {want}."
+    text = f"{label} has {got} parts, expected {want}."
     return fact(recorder, got == want, Kind.METADATA, text, sample=sample)
 
 

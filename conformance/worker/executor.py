@@ -184,7 +184,7 @@ class Executor:
                 and not self.target.is_cpu
                 and is_clean_refusal(self.target, error)
             ):
-                report_error(self.target, recorder, error, what="what the property builds on")
+                report_error(self.target, recorder, error, label="what the property builds on")
             else:
                 trouble = _describe(error)
         try:

@@ -50,7 +50,7 @@ def main() -> int:
     parser.add_argument("--target", default="hpu-reference", help="name or file (default: %(default)s)")
     parser.add_argument("--mode", default="eager", help="mode of the target (default: %(default)s)")
     parser.add_argument("-n", "--workers", type=int, default=child_environment.cores(), metavar="N")
-    parser.add_argument("-o", "--output", type=Path, default=Path("power-out"), metavar="DIR")
+    parser.add_argument("-o", "--output", type=Path, default=Path("mutation-out"), metavar="DIR")
     parser.add_argument(
         "--count", type=int, default=COUNT, metavar="N", help="mutants (default: %(default)s)"
     )

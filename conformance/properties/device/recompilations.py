@@ -49,7 +49,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         outcome = run_recorded(target, recorder, label, lambda values=values: call(values.to(target.device)))  # type: ignore[misc]
         if not outcome.ok:
             return
-        compare_exact(recorder, outcome.value, values * 2 + 1, what=label)
+        compare_exact(recorder, outcome.value, values * 2 + 1, label=label)
         message = f"after {label} there are {len(log.graphs)} graphs, expected {graphs}."
         fact(recorder, len(log.graphs) == graphs, Kind.STATE, message)
     breaks = torch_testing_internals.graph_breaks()

@@ -104,7 +104,7 @@ def on_target(target: Target, call: Callable[[], Any]) -> CallOutcome:
 
 
 def succeeded(
-    target: Target, recorder: Recorder, outcome: CallOutcome, what: str, sample: int | None = None
+    target: Target, recorder: Recorder, outcome: CallOutcome, label: str, sample: int | None = None
 ) -> bool:
     """Return whether the work on the target succeeded; its error is recorded."""
     if outcome.error is None:
@@ -112,7 +112,7 @@ def succeeded(
     if isinstance(outcome.error, WrongCopy):
         report_copy(target, recorder, outcome.error, sample=sample)
     else:
-        report_error(target, recorder, outcome.error, what=what, sample=sample)
+        report_error(target, recorder, outcome.error, label=label, sample=sample)
     return False
 
 
@@ -204,7 +204,7 @@ def compare_observation(
     actual: Observation,
     want: ModuleExpected,
     *,
-    what: str = "",
+    label: str = "",
     only: Sequence[str] | None = None,
     stride: bool = False,
 ) -> bool:
@@ -217,18 +217,18 @@ def compare_observation(
     names = [name for name in plain if only is None or name.startswith(tuple(only))]
     shown = [name for name in actual if only is None or name.startswith(tuple(only))]
     if set(shown) != set(names):
-        text = f"{what}{sample.describe()} shows {', '.join(shown)}, expected {', '.join(names)}."
+        text = f"{label}{sample.describe()} shows {', '.join(shown)}, expected {', '.join(names)}."
         return fact(recorder, False, Kind.METADATA, text, sample=index)
     good = True
     for name in names:
-        label = f"{what}{name} of {sample.describe()}"
+        part_label = f"{label}{name} of {sample.describe()}"
         value, base, precise = actual[name], plain[name], want.precise[name]
         if not isinstance(base, torch.Tensor):
             good &= fact(
                 recorder,
                 value == base,
                 Kind.VALUE,
-                f"{label} is {value!r}, expected {base!r}.",
+                f"{part_label} is {value!r}, expected {base!r}.",
                 sample=index,
             )
             continue
@@ -236,7 +236,7 @@ def compare_observation(
             recorder,
             value,
             base,
-            what=label,
+            label=part_label,
             sample=index,
             device=target.torch_device,
             dtype=want.plain is not None,
@@ -246,7 +246,7 @@ def compare_observation(
         if not matches:
             continue
         if not (base.is_floating_point() or base.is_complex()):
-            good &= compare_values(recorder, value, base, what=label, sample=index)
+            good &= compare_values(recorder, value, base, label=part_label, sample=index)
             continue
         direction = "backward" if name.startswith("gradient") else "forward"
         bound = bound_of(target, subject, dtype, value.dtype, want.elements, direction)
@@ -259,7 +259,7 @@ def compare_observation(
             value,
             base if exact else precise,
             tolerance=bound,
-            what=label,
+            label=part_label,
             sample=index,
             spread=spread,
         )
@@ -305,19 +305,21 @@ def compare_state(
     actual: dict[str, torch.Tensor],
     want: dict[str, torch.Tensor],
     *,
-    what: str,
+    label: str,
     sample: int | None = None,
     device: torch.device | None = None,
 ) -> bool:
     """Compare names, metadata, devices and bits of parameters and buffers."""
-    text = f"{what} has the entries {', '.join(actual)}, expected {', '.join(want)}."
+    text = f"{label} has the entries {', '.join(actual)}, expected {', '.join(want)}."
     if not fact(recorder, list(actual) == list(want), Kind.STATE, text, sample=sample):
         return False
     good = True
     for name, base in want.items():
-        label = f"{name} of {what}"
-        if compare_metadata(recorder, actual[name], base, what=label, sample=sample, device=device):
-            good &= compare_values(recorder, actual[name], base, what=label, sample=sample, kind=Kind.STATE)
+        part_label = f"{name} of {label}"
+        if compare_metadata(recorder, actual[name], base, label=part_label, sample=sample, device=device):
+            good &= compare_values(
+                recorder, actual[name], base, label=part_label, sample=sample, kind=Kind.STATE
+            )
         else:
             good = False
     return good

@@ -105,5 +105,5 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                     outcome.value,
                     want,
                     only=("output", "gradient"),
-                    what="strided ",
+                    label="strided ",
                 )

@@ -19,7 +19,7 @@ def check_kept(
     copy: Sample,
     written: Collection[int] = (),
     *,
-    what: str = "the operator",
+    label: str = "the operator",
 ) -> None:
     """Compare the arguments of a call with what they were, bit by bit with all of their memory.
 
@@ -32,15 +32,15 @@ def check_kept(
     for place, (host, tensor) in enumerate(zip(before, after, strict=True)):
         alike = host.is_conj() == tensor.is_conj() and host.is_neg() == tensor.is_neg()
         if alike and _has_memory(host) and _has_memory(tensor) and _memory(tensor) not in changed:
-            _check(recorder, host, tensor, f"tensor {place} of the arguments", what, sample.index)
+            _check(recorder, host, tensor, f"tensor {place} of the arguments", label, sample.index)
 
 
 def check_same(
-    recorder: Recorder, before: Iterable[bytes], tensors: Iterable[torch.Tensor], what: str, sample: int
+    recorder: Recorder, before: Iterable[bytes], tensors: Iterable[torch.Tensor], label: str, sample: int
 ) -> None:
     """Compare tensors with the bytes that `memory` returned for them before."""
     for place, (old, tensor) in enumerate(zip(before, tensors, strict=True)):
-        fact(recorder, memory(tensor) == old, Kind.STATE, f"{what} {place}.", sample=sample)
+        fact(recorder, memory(tensor) == old, Kind.STATE, f"{label} {place}.", sample=sample)
 
 
 def memory(tensor: torch.Tensor) -> bytes:
@@ -57,7 +57,7 @@ def memory(tensor: torch.Tensor) -> bytes:
 
 
 def _check(
-    recorder: Recorder, host: torch.Tensor, tensor: torch.Tensor, name: str, what: str, sample: int
+    recorder: Recorder, host: torch.Tensor, tensor: torch.Tensor, name: str, label: str, sample: int
 ) -> None:
     now = attempt(lambda: memory(tensor))
     if not now.ok:
@@ -70,7 +70,7 @@ def _check(
         same = attempt(lambda: memory(tensor.contiguous().clone()) == memory(host.contiguous().clone())).value
     else:
         same = now.value == before
-    fact(recorder, bool(same), Kind.STATE, f"{what} has changed {name}.", sample=sample)
+    fact(recorder, bool(same), Kind.STATE, f"{label} has changed {name}.", sample=sample)
 
 
 def _has_memory(tensor: torch.Tensor) -> bool:

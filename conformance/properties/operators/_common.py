@@ -182,7 +182,7 @@ def compare_result(
     actual: Any,
     want: Expected,
     *,
-    what: str = "the result",
+    label: str = "the result",
     stride: bool = False,
     dtypes: bool = True,
     place: bool = True,
@@ -200,7 +200,7 @@ def compare_result(
     if dtype is None:
         dtype = dtype_under_test(recorder)
     index = sample.index
-    if not same_nesting(recorder, actual, want.plain, what=what, sample=index):
+    if not same_nesting(recorder, actual, want.plain, label=label, sample=index):
         return False
     got, plain = list(trees.leaves(actual)), list(trees.leaves(want.plain))
     good = True
@@ -209,7 +209,7 @@ def compare_result(
     for number, (value, base) in enumerate(zip(got, plain, strict=False)):
         if number in free:
             continue
-        name = what if len(got) == 1 else f"part {number} of {what}"
+        name = label if len(got) == 1 else f"part {number} of {label}"
         accumulated = (
             number in relations.statistics(subject.name)
             and base.dtype in (torch.bfloat16, torch.float16)
@@ -220,7 +220,7 @@ def compare_result(
             recorder,
             value,
             base,
-            what=name,
+            label=name,
             sample=index,
             stride=stride,
             device=device,
@@ -235,15 +235,15 @@ def compare_result(
     peer = not want.raised_precision
     promise = relations.promise_of(subject.name)
     if promise is not None:
-        claims = _claims(target, recorder, promise, actual, want, sample, what)
+        claims = _claims(target, recorder, promise, actual, want, sample, label)
         if claims is False:
             return False
         if claims is not None:
-            held = [_claim(target, recorder, applied, dtype, want, claim, what, index) for claim in claims]
+            held = [_claim(target, recorder, applied, dtype, want, claim, label, index) for claim in claims]
             return all(held)
     spreads = iter(want.spread)
     for number, (value, exact, base) in enumerate(zip(got, precise, plain, strict=False)):
-        name = what if len(got) == 1 else f"part {number} of {what}"
+        name = label if len(got) == 1 else f"part {number} of {label}"
         if isinstance(base, torch.Tensor):
             spread = next(spreads, None)
             bound = tolerance_for(target, applied, base.dtype, want.computed, want.elements, peer=peer)
@@ -264,7 +264,7 @@ def compare_result(
             continue
         if number not in free:
             good &= compare_values(
-                recorder, value, reference, tolerance=bound, what=name, sample=index, spread=spread
+                recorder, value, reference, tolerance=bound, label=name, sample=index, spread=spread
             )
     return good
 
@@ -303,7 +303,7 @@ def _not_tensors(sample: Sample) -> list[Any]:
 
 
 def _claims(
-    target: Target, recorder: Recorder, promise: Any, actual: Any, want: Expected, sample: Sample, what: str
+    target: Target, recorder: Recorder, promise: Any, actual: Any, want: Expected, sample: Sample, label: str
 ) -> Any:
     def host(leaf: Any) -> Any:
         return on_host(leaf) if isinstance(leaf, torch.Tensor) else leaf
@@ -319,7 +319,7 @@ def _claims(
     assert outcome.error is not None
     recorder.compared(1)
     recorder.fail(
-        Kind.VALUE, f"{what} cannot be used as promised: {one_line(outcome.error)}", sample=sample.index
+        Kind.VALUE, f"{label} cannot be used as promised: {one_line(outcome.error)}", sample=sample.index
     )
     return False
 
@@ -331,7 +331,7 @@ def _claim(
     dtype: torch.dtype,
     want: Expected,
     claim: Claim,
-    what: str,
+    label: str,
     index: int,
 ) -> bool:
     bound = EXACT
@@ -343,7 +343,7 @@ def _claim(
         claim.actual,
         claim.expected,
         tolerance=bound,
-        what=f"{claim.what} of {what}",
+        label=f"{claim.label} of {label}",
         sample=index,
         spread=spread,
     )
@@ -358,7 +358,7 @@ def copy_in(target: Target, recorder: Recorder, sample: Sample, *, check: bool =
 
 
 def failed_call(
-    target: Target, recorder: Recorder, sample: Sample, outcome: CallOutcome, what: str = "the operator"
+    target: Target, recorder: Recorder, sample: Sample, outcome: CallOutcome, label: str = "the operator"
 ) -> None:
     """Record the error of a call for which the CPU has a result; one of torch's own kernels is a note."""
     assert outcome.error is not None
@@ -367,7 +367,7 @@ def failed_call(
         recorder.note(f"torch's own kernel, which the device runs, fails: {one_line(outcome.error)} ({page})")
         return
     report_error(
-        target, recorder, outcome.error, what=f"{what} on ({sample.describe()})", sample=sample.index
+        target, recorder, outcome.error, label=f"{label} on ({sample.describe()})", sample=sample.index
     )
 
 

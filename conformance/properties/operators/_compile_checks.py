@@ -91,7 +91,7 @@ class Compiler:
         on_cpu: Callable[[Callable[..., Any]], Any],
         *,
         reference: Callable[..., Any] | None = None,
-        what: str = "the compiled operator",
+        label: str = "the compiled operator",
     ) -> CallOutcome | None:
         """Return the outcome of ``work`` with ``function`` compiled, or None if there is nothing to compare.
 
@@ -116,7 +116,7 @@ class Compiler:
             self.recorder.note(text)
             self.reasons.append(text)
             return None
-        failed_call(self.target, self.recorder, sample, outcome, what)
+        failed_call(self.target, self.recorder, sample, outcome, label)
         return None
 
     def forward(

@@ -52,7 +52,7 @@ def outcomes(
         if missing and is_refusal(inputs.error):
             recorder.left_out(missing)
             return
-        report_error(target, recorder, inputs.error, what="making the wrong arguments on the device")
+        report_error(target, recorder, inputs.error, label="making the wrong arguments on the device")
         return
     for index, item in enumerate(inputs.value):
         recorder.samples(0, 1)

@@ -26,7 +26,7 @@ def judge(
     sample: Sample,
     actual: list[torch.Tensor | None],
     reference: _gradients.Derivative,
-    what: str = "the gradient",
+    label: str = "the gradient",
 ) -> bool:
     """Compare gradients with the CPU's; ``reference`` is its derivative in the same dtype."""
     applied = rule(subject.name, dtype_under_test(recorder), "backward")
@@ -42,7 +42,7 @@ def judge(
         sample,
         actual,
         expected.gradients,
-        what=what,
+        label=label,
         spreads=spreads,
         size=_gradients.natural_size(reference, logarithmic=applied.logarithmic),
     )

@@ -126,7 +126,7 @@ def check_kept(
     recorder: Recorder, sample: Sample, copy: Sample, derivative: Derivative, written: frozenset[int]
 ) -> None:
     """Compare arguments, outputs and cotangents with what they were before a backward that was watched."""
-    arguments.check_kept(recorder, sample, copy, written, what="the backward")
+    arguments.check_kept(recorder, sample, copy, written, label="the backward")
     arguments.check_same(
         recorder,
         derivative.before,
@@ -185,7 +185,7 @@ def on_target(
     sample: Sample,
     call: Callable[[], Any],
     reference: CallOutcome,
-    what: str,
+    label: str,
 ) -> Any:
     """Return the value of ``call`` on the device, or None if it raised.
 
@@ -195,7 +195,7 @@ def on_target(
     if outcome.ok:
         return outcome.value
     if reference.ok:
-        failed_call(target, recorder, sample, outcome, what)
+        failed_call(target, recorder, sample, outcome, label)
     else:
         recorder.compared(1)  # both refuse
     return None
@@ -221,7 +221,7 @@ def compare_gradients(
     actual: list[torch.Tensor | None],
     expected: list[torch.Tensor | None],
     *,
-    what: str,
+    label: str,
     spreads: list[torch.Tensor | None] | None = None,
     size: float = 0.0,
 ) -> bool:
@@ -254,7 +254,7 @@ def compare_gradients(
             got,
             want,
             tolerance=bound,
-            what=f"{what} with respect to differentiable input {place}",
+            label=f"{label} with respect to differentiable input {place}",
             sample=sample.index,
             spread=spread,
         )

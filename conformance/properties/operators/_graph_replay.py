@@ -98,7 +98,7 @@ class Replays:
         sample: Sample,
         function: Callable[[Sample], Any],
         *,
-        what: str = "capturing the operator",
+        label: str = "capturing the operator",
         grad: bool = False,
         given: Sample | None = None,
         reference: Callable[[Any, Sample], Any] = lambda info, sample: sample.call(info.op),
@@ -127,14 +127,14 @@ class Replays:
             )
             clean_refusal(self.target, self.recorder, sample, outcome.error)
         else:
-            failed_call(self.target, self.recorder, sample, outcome, what)
+            failed_call(self.target, self.recorder, sample, outcome, label)
         return None
 
-    def replay(self, sample: Sample, graph: Captured, what: str = "replaying the operator") -> bool:
+    def replay(self, sample: Sample, graph: Captured, label: str = "replaying the operator") -> bool:
         """Replay and wait; return False if that failed, which is then recorded."""
         outcome = attempt(graph.replay)
         if not outcome.ok:
-            failed_call(self.target, self.recorder, sample, outcome, what)
+            failed_call(self.target, self.recorder, sample, outcome, label)
         return outcome.ok
 
     def fresh_data(self, sample: Sample) -> tuple[Sample, Expected] | None:

@@ -61,7 +61,7 @@ def check_derived(
     sample: Sample,
     derived: Sample,
     want: Expected,
-    what: str,
+    label: str,
     *,
     forms: Iterable[tuple[str, Callable[..., Any], Callable[..., Any]]] | None = None,
 ) -> None:
@@ -77,13 +77,13 @@ def check_derived(
         outcome = run(target, form, copy)
         if outcome.ok:
             compare_result(
-                target, recorder, subject, sample, outcome.value, want, what=f"the {name} of {what}"
+                target, recorder, subject, sample, outcome.value, want, label=f"the {name} of {label}"
             )
             in_place = {place for place, tensor in enumerate(copy.tensors()) if tensor is outcome.value}
-            check_kept(recorder, derived, copy, want.written | in_place, what=f"the {name} of {what}")
+            check_kept(recorder, derived, copy, want.written | in_place, label=f"the {name} of {label}")
             continue
         if cpu_accepts(reference, derived):
-            failed_call(target, recorder, derived, outcome, f"the {name} of {what}")
+            failed_call(target, recorder, derived, outcome, f"the {name} of {label}")
         else:
             recorder.compared(1)
 

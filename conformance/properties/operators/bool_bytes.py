@@ -72,6 +72,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         outcome = run(target, subject.info.op, made.value)
         if outcome.ok:
             what = "the result for booleans of other bytes"
-            compare_result(target, recorder, subject, sample, outcome.value, want, what=what, bits=True)
+            compare_result(target, recorder, subject, sample, outcome.value, want, label=what, bits=True)
         else:
             failed_call(target, recorder, sample, outcome)

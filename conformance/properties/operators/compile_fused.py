@@ -76,7 +76,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         outcome = compiler.forward(sample, copy, _compile_checks.plain(subject), reference)
         if outcome is not None:
-            compare_result(target, recorder, subject, sample, outcome.value, want, what="the fused result")
+            compare_result(target, recorder, subject, sample, outcome.value, want, label="the fused result")
     if recorder.id.dtype in differentiable(target, subject, (recorder.id.dtype,)):
         compile_gradient.gradients(target, subject, recorder, compiler, 1)
     compiler.settle()

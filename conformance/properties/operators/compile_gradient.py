@@ -81,12 +81,12 @@ def gradients(
             work,
             on_cpu,
             reference=_compile_checks.plain(find("operator", subject.name)),
-            what="the compiled backward",
+            label="the compiled backward",
         )
         if outcome is None:
             continue
         actual, expected = outcome.value, reference.value
         what = "the differentiable result"
-        if same_nesting(recorder, actual.outputs, expected.outputs, what=what, sample=sample.index):
+        if same_nesting(recorder, actual.outputs, expected.outputs, label=what, sample=sample.index):
             _gradient_tolerance.judge(target, recorder, subject, sample, actual.gradients, expected)
     return tried

@@ -78,7 +78,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         form, reference = subject.info.inplace_variant, pristine(subject).inplace_variant
         again = copy_in(target, recorder, sample)
         outcome = compiler.forward(
-            sample, copy, form, reference, again=again, what="the compiled in-place form"
+            sample, copy, form, reference, again=again, label="the compiled in-place form"
         )
         if outcome is None:
             continue
@@ -88,7 +88,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         message = "the compiled form has moved its input to other memory."
         fact(recorder, given.data_ptr() == address, Kind.ALIASING, message, sample=index)
         what = "the input after the compiled in-place form"
-        compare_result(target, recorder, subject, sample, given, want, what=what)
+        compare_result(target, recorder, subject, sample, given, want, label=what)
     if fitting:
         compiler.settle()
     else:

@@ -77,11 +77,11 @@ def _inputs(target: Target, subject: Subject, recorder: Recorder, compiler: _com
         what = "the compiled operator on strided inputs"
         again = copy_in(target, recorder, derived)
         outcome = compiler.forward(
-            derived, copy, _compile_checks.plain(subject), reference, again=again, what=what
+            derived, copy, _compile_checks.plain(subject), reference, again=again, label=what
         )
         if outcome is not None:
             what = "the compiled result of strided inputs"
-            compare_result(target, recorder, subject, sample, outcome.value, want, what=what)
+            compare_result(target, recorder, subject, sample, outcome.value, want, label=what)
         return True
     return recorder.failed
 
@@ -144,7 +144,7 @@ def _outputs(
         what = "the compiled operator with a write to its result"
         written = writing(_compile_checks.plain(subject))
         again = copy_in(target, recorder, sample)
-        outcome = compiler.forward(sample, copy, written, writing(reference), again=again, what=what)
+        outcome = compiler.forward(sample, copy, written, writing(reference), again=again, label=what)
         if outcome is not None:
             _compare(recorder, sample, host, copy, reference_call.value, outcome.value)
 
@@ -158,6 +158,6 @@ def _compare(
         word = "shares no memory" if shared else "shares memory"
         message = f"compiled, output {place} {word} with the input, unlike on the CPU."
         if fact(recorder, shared == is_shared, Kind.ALIASING, message, sample=index) and shared:
-            compare_metadata(recorder, got, want, what=f"output {place}", sample=index, stride=True)
+            compare_metadata(recorder, got, want, label=f"output {place}", sample=index, stride=True)
     what = "the input after a compiled write to its view"
-    compare_exact(recorder, copy.input, on_host(host.input), what=what, sample=index)
+    compare_exact(recorder, copy.input, on_host(host.input), label=what, sample=index)

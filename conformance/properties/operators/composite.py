@@ -72,7 +72,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 actual,
                 expected,
                 tolerance=bound.widened(2),
-                what="the result with a subclass",
+                label="the result with a subclass",
                 sample=index,
                 spread=_spread(want, expected),
             )
@@ -94,7 +94,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             if outcome.error is not None and "could not run '" in str(outcome.error).lower():
                 # A kernel is missing, which says nothing about how the operator is made of others.
                 recorder.compared(1)
-                report_error(target, recorder, outcome.error, what=name, sample=index)
+                report_error(target, recorder, outcome.error, label=name, sample=index)
                 continue
             message = "" if outcome.error is None else f"{name}: {one_line(outcome.error, 600)}"
             fact(recorder, outcome.ok, Kind.METADATA, message, sample=index)

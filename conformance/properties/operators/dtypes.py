@@ -109,5 +109,5 @@ def _values(
     if want.ok:
         what = f"the result in {dtype_name(dtype)}"
         compare_result(
-            target, recorder, subject, sample, value, want, what=what, dtypes=False, place=False, dtype=dtype
+            target, recorder, subject, sample, value, want, label=what, dtypes=False, place=False, dtype=dtype
         )

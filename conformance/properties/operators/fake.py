@@ -90,7 +90,7 @@ def _compare(
     recorder: Recorder, sample: Sample, real: Sample, actual: Any, fake: Sample, promised: Any
 ) -> None:
     index = sample.index
-    if not same_nesting(recorder, actual, promised, what="the result", sample=index):
+    if not same_nesting(recorder, actual, promised, label="the result", sample=index):
         return
     for place, (got, want) in enumerate(zip(trees.leaves(actual), trees.leaves(promised), strict=False)):
         what = f"output {place}, compared with its fake,"
@@ -98,7 +98,7 @@ def _compare(
             recorder.compared(1)
             continue
         if not compare_metadata(
-            recorder, got, want, what=what, sample=index, stride=True, device=want.device
+            recorder, got, want, label=what, sample=index, stride=True, device=want.device
         ):
             continue
         if want.layout is torch.strided:

@@ -74,5 +74,5 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         fact(recorder, outcome.value is copy.input, Kind.ALIASING, message, sample=sample.index)
         what = "the input after the in-place form, compared with its fake,"
         compare_metadata(
-            recorder, copy.input, given, what=what, sample=sample.index, stride=True, device=given.device
+            recorder, copy.input, given, label=what, sample=sample.index, stride=True, device=given.device
         )

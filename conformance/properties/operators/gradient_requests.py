@@ -164,7 +164,7 @@ def _compare(
     size: float,
 ) -> None:
     _gradients.compare_gradients(
-        target, recorder, subject, sample, actual, due, what=f"the gradient {way.words}", size=size
+        target, recorder, subject, sample, actual, due, label=f"the gradient {way.words}", size=size
     )
 
 

@@ -58,7 +58,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         cotangents = [cotangent.to(device, copy=True) for cotangent in reference.value.cotangents]
         function = forward_and_backward(subject, cotangents)
         what = "capturing forward and backward"
-        capture = replays.capture(sample, function, grad=True, what=what, reference=_reference)
+        capture = replays.capture(sample, function, grad=True, label=what, reference=_reference)
         if capture is None:
             tried -= replays.refused  # another form of the call may be free of the host
             continue
@@ -105,7 +105,7 @@ def _round(
 ) -> None:
     outputs, gradients = graph.value
     what = "the captured differentiable result"
-    if not same_nesting(recorder, outputs, expected.outputs, what=what, sample=sample.index):
+    if not same_nesting(recorder, outputs, expected.outputs, label=what, sample=sample.index):
         return
     given = [gradient for gradient in gradients if gradient is not None]
     spoilt = replays.spoil(copy, given, cotangents)
@@ -115,5 +115,5 @@ def _round(
         return
     back = any(not torch.equal(on_host(t), was) for t, was in lost)
     what = "the replayed gradient"
-    good = _gradient_tolerance.judge(target, recorder, subject, sample, gradients, expected, what=what)
+    good = _gradient_tolerance.judge(target, recorder, subject, sample, gradients, expected, label=what)
     replays.proved(good and (spoilt or back))

@@ -50,7 +50,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not fits(sample, want):
             continue
         fitting += 1
-        capture = replays.capture(sample, lambda copy: copy.call(form), what="capturing the in-place form")
+        capture = replays.capture(sample, lambda copy: copy.call(form), label="capturing the in-place form")
         if capture is None:
             continue
         copy, graph = capture
@@ -61,7 +61,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             if data is None or not replays.give(copy, data[0]) or not replays.replay(sample, graph):
                 continue
             what = "the input after replaying the in-place form"
-            good = compare_result(target, recorder, subject, data[0], given, data[1], what=what)
+            good = compare_result(target, recorder, subject, data[0], given, data[1], label=what)
             replays.proved(good)
         message = "replaying the in-place form has moved its input to other memory."
         fact(recorder, given.data_ptr() == address, Kind.ALIASING, message, sample=sample.index)

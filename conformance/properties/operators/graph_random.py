@@ -58,7 +58,7 @@ def _check(target: Target, subject: Subject, recorder: Recorder) -> None:
     replays = _graph_replay.Replays(target, subject, recorder)
     draw = compile_random.drawing(subject)
     sample = Sample(0, torch.zeros(COUNT, dtype=dtype_under_test(recorder)))
-    capture = replays.capture(sample, lambda copy: draw(copy.input), what="capturing the random operator")
+    capture = replays.capture(sample, lambda copy: draw(copy.input), label="capturing the random operator")
     if capture is None:
         return
     copy, graph = capture

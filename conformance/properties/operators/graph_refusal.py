@@ -101,7 +101,7 @@ def _follows(
         return True
     value = graph.value  # type: ignore[attr-defined]
     what = "the result of a capture that was not refused, replayed on other data"
-    compare_result(target, recorder, subject, fresh[0], value, fresh[1], what=what)
+    compare_result(target, recorder, subject, fresh[0], value, fresh[1], label=what)
     return True
 
 

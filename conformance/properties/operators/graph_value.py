@@ -43,7 +43,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         if not replays.replay(sample, graph):
             continue
         what = "the replayed result"
-        good = compare_result(target, recorder, subject, sample, graph.value, want, what=what)
+        good = compare_result(target, recorder, subject, sample, graph.value, want, label=what)
         replays.proved(good and spoilt)
         fresh = replays.fresh_data(sample)
         if fresh is None or not replays.give(copy, fresh[0]):
@@ -51,6 +51,6 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         replays.spoil(copy, graph.value)
         if replays.replay(sample, graph):
             what = "the result replayed on other data"
-            good = compare_result(target, recorder, subject, fresh[0], graph.value, fresh[1], what=what)
+            good = compare_result(target, recorder, subject, fresh[0], graph.value, fresh[1], label=what)
             replays.proved(good)
     replays.settle()

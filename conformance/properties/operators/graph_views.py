@@ -74,7 +74,7 @@ def _strided(
 ) -> None:
     op = _compile_checks.plain(subject)
     capture = replays.capture(
-        sample, lambda copy: copy.call(op), given=derived, what="capturing strided inputs"
+        sample, lambda copy: copy.call(op), given=derived, label="capturing strided inputs"
     )
     if capture is None:
         return
@@ -89,11 +89,11 @@ def _strided(
         if not replays.replay(sample, graph):
             continue
         what = "the result replayed on strided inputs"
-        good = compare_result(target, recorder, subject, data[0], graph.value, data[1], what=what)  # type: ignore[arg-type]
+        good = compare_result(target, recorder, subject, data[0], graph.value, data[1], label=what)  # type: ignore[arg-type]
         replays.proved(good and (spoilt or data is fresh))
         for was, tensor in zip(before, inputs, strict=True):
             what = "the memory between the elements of an input after replay"
-            compare_exact(recorder, _between(tensor), was, what=what, sample=sample.index)
+            compare_exact(recorder, _between(tensor), was, label=what, sample=sample.index)
 
 
 def calling(op: Callable[..., Any]) -> Callable[[Sample], Any]:
@@ -123,14 +123,14 @@ def _twice(target: Target, subject: Subject, recorder: Recorder, replays: _graph
         if not want.ok or not cpu_accepts(find("operator", subject.name).info.op, double):
             return 0
         op = _compile_checks.plain(subject)
-        capture = replays.capture(double, calling(op), what="capturing one tensor given twice")
+        capture = replays.capture(double, calling(op), label="capturing one tensor given twice")
         if capture is None:
             return 1
         copy, graph = capture
         spoilt = replays.spoil(copy, graph.value)
         if replays.replay(double, graph):
             what = "the replayed result of one tensor given twice"
-            good = compare_result(target, recorder, subject, double, graph.value, want, what=what)
+            good = compare_result(target, recorder, subject, double, graph.value, want, label=what)
             replays.proved(good and spoilt)
         return 1
     return 0

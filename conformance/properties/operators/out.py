@@ -99,7 +99,7 @@ def call(
     given = copy.replace(kwargs={**copy.kwargs, "out": wrapped})
     outcome = run(target, subject.info.op, given, grad=grad)
     if outcome.ok:
-        check_kept(recorder, sample, copy, written, what="the operator with out=")
+        check_kept(recorder, sample, copy, written, label="the operator with out=")
     return outcome
 
 
@@ -110,13 +110,13 @@ def _write(
     sample: Sample,
     want: Expected,
     out: list[torch.Tensor],
-    what: str,
+    label: str,
 ) -> bool:
     outcome = call(target, subject, recorder, sample, out, want.plain, written=want.written)
     if outcome is None:
         return False
     if not outcome.ok:
-        failed_call(target, recorder, sample, outcome, f"the operator with {what}")
+        failed_call(target, recorder, sample, outcome, f"the operator with {label}")
         return False
     returned = list(trees.leaves(outcome.value))
     if outcome.value is None:  # declared without a result
@@ -126,11 +126,11 @@ def _write(
         recorder,
         same,
         Kind.ALIASING,
-        f"with {what} the operator returns another tensor.",
+        f"with {label} the operator returns another tensor.",
         sample=sample.index,
     )
     value = out[0] if isinstance(want.plain, torch.Tensor) else tuple(out)
-    return compare_result(target, recorder, subject, sample, value, want, what=what)
+    return compare_result(target, recorder, subject, sample, value, want, label=label)
 
 
 def _place(out: list[torch.Tensor]) -> list[tuple[int, tuple[int, ...]]]:
@@ -189,5 +189,5 @@ def _strided(
     for base in bases:
         untouched = torch.ones(base.shape[:-1], dtype=base.dtype)
         compare_exact(
-            recorder, base[..., 1], untouched, what="the memory in the gaps of out=", sample=sample.index
+            recorder, base[..., 1], untouched, label="the memory in the gaps of out=", sample=sample.index
         )

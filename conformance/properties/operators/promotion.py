@@ -72,7 +72,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         outcome = run(target, subject.info.op, copy)
         if want.ok and outcome.ok:
             what = f"the result of ({sample.describe()})"
-            compare_metadata(recorder, outcome.value, want.value, what=what, sample=sample.index)
+            compare_metadata(recorder, outcome.value, want.value, label=what, sample=sample.index)
             _documented(recorder, subject, sample, outcome.value)
         elif want.ok:
             failed_call(target, recorder, sample, outcome)

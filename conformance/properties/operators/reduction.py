@@ -132,4 +132,4 @@ def _identity(target: Target, subject: Subject, recorder: Recorder, dtype: torch
         failed_call(target, recorder, sample, outcome)
         return
     want = torch.full((2,), identity, dtype=torch.float64)
-    compare_values(recorder, outcome.value, want, what="the reduction of nothing", sample=99)
+    compare_values(recorder, outcome.value, want, label="the reduction of nothing", sample=99)

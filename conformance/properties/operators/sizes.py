@@ -167,7 +167,7 @@ def _function(target: Target, subject: Subject, recorder: Recorder, sample: Samp
         failed_call(target, recorder, sample, outcome)
         return
     what = f"the result for ({sample.describe()})"
-    compare_result(target, recorder, subject, sample, outcome.value, want, what=what, bits=True)
+    compare_result(target, recorder, subject, sample, outcome.value, want, label=what, bits=True)
     check_kept(recorder, sample, copy, want.written)
 
 
@@ -187,8 +187,8 @@ def _in_place(target: Target, subject: Subject, recorder: Recorder, sample: Samp
         outcome = run(target, form, copy)
         if outcome.ok:
             what = f"the input of ({sample.describe()}) after the {name}"
-            compare_result(target, recorder, subject, sample, copy.input, want, what=what, bits=True)
-            check_kept(recorder, sample, copy, {0, *want.written}, what=f"the {name}")
+            compare_result(target, recorder, subject, sample, copy.input, want, label=what, bits=True)
+            check_kept(recorder, sample, copy, {0, *want.written}, label=f"the {name}")
         elif cpu_accepts(reference[name], sample):
             failed_call(target, recorder, sample, outcome, f"the {name}")
         break
@@ -209,4 +209,4 @@ def _out(target: Target, subject: Subject, recorder: Recorder, sample: Sample, w
         return
     value = given[0] if isinstance(want.plain, torch.Tensor) else tuple(given)
     what = f"out= for ({sample.describe()})"
-    compare_result(target, recorder, subject, sample, value, want, what=what, bits=True)
+    compare_result(target, recorder, subject, sample, value, want, label=what, bits=True)

@@ -87,9 +87,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             outcome = run(target, form, copy)
             if outcome.ok:
                 compare_result(
-                    target, recorder, subject, sample, outcome.value, want, what=f"the {name}'s result"
+                    target, recorder, subject, sample, outcome.value, want, label=f"the {name}'s result"
                 )
-                check_kept(recorder, sample, copy, want.written, what=f"the {name}")
+                check_kept(recorder, sample, copy, want.written, label=f"the {name}")
             elif _cpu(subject, name, sample, inplace=False).ok:
                 failed_call(target, recorder, sample, outcome, f"the {name}")
             else:
@@ -152,8 +152,8 @@ def _in_place(
         message = f"the {name} has not raised the version counter of its input."
         written = given._version > before[1] or not given.numel() or _may_write_nothing(subject.name)
         fact(recorder, written, Kind.STATE, message, sample=index)
-        compare_result(target, recorder, subject, sample, given, want, what=f"the input after the {name}")
-    check_kept(recorder, sample, copy, {_place_of(copy, given), *want.written}, what=f"the {name}")
+        compare_result(target, recorder, subject, sample, given, want, label=f"the input after the {name}")
+    check_kept(recorder, sample, copy, {_place_of(copy, given), *want.written}, label=f"the {name}")
 
 
 def _place_of(sample: Sample, tensor: torch.Tensor) -> int:
@@ -192,7 +192,7 @@ def _gradients_agree(target: Target, subject: Subject, recorder: Recorder) -> No
                 sample,
                 outcome.value.gradients,
                 reference.value.gradients,
-                what=f"the {name}'s gradient",
+                label=f"the {name}'s gradient",
                 size=_gradients.natural_size(reference.value),
             )
 

@@ -109,7 +109,7 @@ def _compare(
         message = f"{what} {word} with the input, unlike on the CPU."
         if not fact(recorder, shared == is_shared, Kind.ALIASING, message, sample=index) or not shared:
             continue
-        compare_metadata(recorder, got, want, what=what, sample=index, stride=True)
+        compare_metadata(recorder, got, want, label=what, sample=index, stride=True)
         message = f"{what} is at offset {got.storage_offset()}, expected {want.storage_offset()}."
         same = got.storage_offset() == want.storage_offset() or not got.numel()
         fact(recorder, same, Kind.METADATA, message, sample=index)
@@ -135,5 +135,5 @@ def _compare(
     message = "writing to a view has not raised the version counter of its base."
     fact(recorder, copy.input._version > before, Kind.STATE, message, sample=index)
     compare_exact(
-        recorder, copy.input, on_host(host.input), what="the base after writing to its view", sample=index
+        recorder, copy.input, on_host(host.input), label="the base after writing to its view", sample=index
     )

@@ -83,14 +83,14 @@ def _agree(
         label = f"{name} of {sample.describe()} ({word} beside the for-loop)"
         if not isinstance(base, torch.Tensor):
             fact(recorder, actual[name] == base, Kind.VALUE, f"{label} is {actual[name]}, not {base}.")
-        elif compare_metadata(recorder, actual[name], base, what=label, sample=sample.index):
+        elif compare_metadata(recorder, actual[name], base, label=label, sample=sample.index):
             bound, spread = common.allowance(target, subject, sample, actual[name], want, name)
             compare_values(
                 recorder,
                 actual[name],
                 base,
                 tolerance=bound.widened(2),
-                what=label,
+                label=label,
                 sample=sample.index,
                 spread=spread,
             )

@@ -385,7 +385,7 @@ def _is_uniform(found: Answer) -> bool:
     )
 
 
-def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: str) -> bool:
+def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, label: str) -> bool:
     """Compare a whole result with the CPU's: nesting, metadata and values.
 
     Values that are the CPU's own bits agree; others must be as near to the value in raised precision as the
@@ -393,7 +393,7 @@ def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: 
     """
     index = found.sample.index
     name = base_name(found.subject.name)
-    if not same_nesting(recorder, actual, found.plain, what=what, sample=index):
+    if not same_nesting(recorder, actual, found.plain, label=label, sample=index):
         return False
     good = True
     free = relations.free_parts(name, found.sample)
@@ -403,13 +403,13 @@ def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: 
         if number in free:
             continue
         if not isinstance(base, torch.Tensor):
-            text = f"{what} is {value!r}, expected {base!r}."
+            text = f"{label} is {value!r}, expected {base!r}."
             good &= fact(recorder, value == base, Kind.VALUE, text, sample=index)
             continue
-        part = what if len(parts) == 1 else f"part {number} of {what}"
+        part = label if len(parts) == 1 else f"part {number} of {label}"
         wider = number in relations.statistics(name) and base.dtype in (torch.bfloat16, torch.float16)
         if not compare_metadata(
-            recorder, value, base, what=part, sample=index, device=target.torch_device, dtype=not wider
+            recorder, value, base, label=part, sample=index, device=target.torch_device, dtype=not wider
         ):
             good = False
             continue
@@ -419,14 +419,14 @@ def agree(target: Target, recorder: Recorder, found: Answer, actual: Any, what: 
             good &= _only_zero_and_one(recorder, value, part, index)
     if good and name in _invariants.INVARIANTS:
         good = _invariants.agree(
-            recorder, name, found.sample, trees.tensors(actual), trees.tensors(found.plain), what
+            recorder, name, found.sample, trees.tensors(actual), trees.tensors(found.plain), label
         )
     if good and name == "mode":
-        good = _is_most_frequent(recorder, found, actual, what)
+        good = _is_most_frequent(recorder, found, actual, label)
     return good
 
 
-def _is_most_frequent(recorder: Recorder, found: Answer, actual: Any, what: str) -> bool:
+def _is_most_frequent(recorder: Recorder, found: Answer, actual: Any, label: str) -> bool:
     """Of several values that appear most often mode returns any; documentation says nothing of NaN."""
     index = found.sample.index
     if found.comparison in (Comparison.SPECIAL, Comparison.INFINITE):
@@ -438,7 +438,7 @@ def _is_most_frequent(recorder: Recorder, found: Answer, actual: Any, what: str)
             claim.actual,
             claim.expected,
             tolerance=EXACT,
-            what=f"{claim.what} of {what}",
+            label=f"{claim.label} of {label}",
             sample=index,
         )
         for claim in indices.mode(parts, trees.tensors(found.plain), found.sample)
@@ -456,29 +456,29 @@ def _free_indices(name: str, sample: Sample) -> frozenset[int]:
 
 
 def _values(
-    target: Target, recorder: Recorder, found: Answer, number: int, value: torch.Tensor, what: str
+    target: Target, recorder: Recorder, found: Answer, number: int, value: torch.Tensor, label: str
 ) -> bool:
     base = list(trees.leaves(found.plain))[number]
     index = found.sample.index
     fetched = attempt(lambda: on_host(value))
     if not fetched.ok:
         assert fetched.error is not None
-        report_error(target, recorder, fetched.error, what=f"reading {what}", sample=index)
+        report_error(target, recorder, fetched.error, label=f"reading {label}", sample=index)
         return False
     got, want = fetched.value, on_host(base)
-    if got.dtype == torch.bool and got.numel() and not _only_zero_and_one(recorder, value, what, index):
+    if got.dtype == torch.bool and got.numel() and not _only_zero_and_one(recorder, value, label, index):
         return False
     zeros = found.signs or found.comparison is Comparison.BITS
     if got.dtype == want.dtype and same_bits(got, want, zeros=zeros):
         recorder.compared(got.numel())
         return True
     if found.comparison in (Comparison.SPECIAL, Comparison.INFINITE):
-        return _special(recorder, found, got, want, what)
+        return _special(recorder, found, got, want, label)
     applied, expected = found.rule, found.expected
     floating = base.is_floating_point() or base.is_complex()
     if not floating or applied.exact or found.comparison is Comparison.BITS:
         return compare_values(
-            recorder, got, want, tolerance=EXACT, what=what, sample=index, signed_zeros=zeros
+            recorder, got, want, tolerance=EXACT, label=label, sample=index, signed_zeros=zeros
         )
     tensors = [i for i, leaf in enumerate(trees.leaves(found.plain)) if isinstance(leaf, torch.Tensor)]
     place = tensors.index(number)
@@ -489,43 +489,43 @@ def _values(
     peer = not expected.raised_precision
     bound = tolerance_for(target, applied, base.dtype, expected.computed, expected.elements, peer=peer)
     trial, twin = recorder.trial(), recorder.trial()
-    if compare_values(trial, got, precise, tolerance=bound, what=what, sample=index, spread=spread):
+    if compare_values(trial, got, precise, tolerance=bound, label=label, sample=index, spread=spread):
         recorder.absorb(trial)
-        if found.comparison is Comparison.SMALL and not _none_flushed(recorder, got, want, what, index):
+        if found.comparison is Comparison.SMALL and not _none_flushed(recorder, got, want, label, index):
             return False
-        return not found.signs or _zeros_agree(recorder, got, want, what, index)
-    if not compare_values(twin, want, precise, tolerance=bound, what=what, sample=index, spread=spread):
-        recorder.idle(f"the CPU's own {what} is not within the tolerance")
-        recorder.note(f"the CPU's own {what} is not within the tolerance")
+        return not found.signs or _zeros_agree(recorder, got, want, label, index)
+    if not compare_values(twin, want, precise, tolerance=bound, label=label, sample=index, spread=spread):
+        recorder.idle(f"the CPU's own {label} is not within the tolerance")
+        recorder.note(f"the CPU's own {label} is not within the tolerance")
         return True
     recorder.absorb(trial)
     return False
 
 
-def _none_flushed(recorder: Recorder, got: torch.Tensor, want: torch.Tensor, what: str, index: int) -> bool:
+def _none_flushed(recorder: Recorder, got: torch.Tensor, want: torch.Tensor, label: str, index: int) -> bool:
     lost = (got == 0) & (want != 0)
-    text = f"{what} is zero in {int(lost.sum())} places of subnormal numbers."
+    text = f"{label} is zero in {int(lost.sum())} places of subnormal numbers."
     return fact(recorder, not bool(lost.any()), Kind.VALUE, text, sample=index)
 
 
-def _zeros_agree(recorder: Recorder, got: torch.Tensor, want: torch.Tensor, what: str, index: int) -> bool:
+def _zeros_agree(recorder: Recorder, got: torch.Tensor, want: torch.Tensor, label: str, index: int) -> bool:
     if not (got.is_floating_point() and want.is_floating_point()):
         return True
     wrong = (got == 0) & (want == 0) & (got.signbit() != want.signbit())
-    text = f"{what} has {int(wrong.sum())} zeros of the wrong sign."
+    text = f"{label} has {int(wrong.sum())} zeros of the wrong sign."
     return fact(recorder, not bool(wrong.any()), Kind.VALUE, text, sample=index)
 
 
-def _only_zero_and_one(recorder: Recorder, value: torch.Tensor, what: str, index: int) -> bool:
+def _only_zero_and_one(recorder: Recorder, value: torch.Tensor, label: str, index: int) -> bool:
     """A bool is stored as 0 or 1: torch.Tensor.view as uint8 shows it, a copy as bool may hide it."""
     stored = attempt(lambda: int(value.detach().view(torch.uint8).cpu().max()))
     if not stored.ok:
         return True
-    text = f"{what} holds a bool that is stored as {stored.value}."
+    text = f"{label} holds a bool that is stored as {stored.value}."
     return fact(recorder, stored.value <= 1, Kind.VALUE, text, sample=index)
 
 
-def _special(recorder: Recorder, found: Answer, got: torch.Tensor, want: torch.Tensor, what: str) -> bool:
+def _special(recorder: Recorder, found: Answer, got: torch.Tensor, want: torch.Tensor, label: str) -> bool:
     """NaN and infinity of the CPU's result are not lost; how far they reach may differ."""
     recorder.compared(got.numel())
     if got.shape != want.shape or not (got.is_floating_point() or got.is_complex()):
@@ -537,6 +537,6 @@ def _special(recorder: Recorder, found: Answer, got: torch.Tensor, want: torch.T
     if not bool(lost.any()):
         return True
     place = tuple(lost.nonzero()[0].tolist())
-    text = f"{what} is {got[place].item()!r} at {list(place)}, expected {want[place].item()!r}."
+    text = f"{label} is {got[place].item()!r} at {list(place)}, expected {want[place].item()!r}."
     recorder.fail(Kind.VALUE, text, sample=found.sample.index)
     return False

@@ -141,7 +141,7 @@ def held(
     trial = recorder.trial()
     ran = attempt(lambda: statement(target, trial, found.subject.info))
     if ran.error is not None:
-        report_error(target, trial, ran.error, what="preparing or reading a call", sample=found.sample.index)
+        report_error(target, trial, ran.error, label="preparing or reading a call", sample=found.sample.index)
     copied = recorder.trial()
     if trial.failed and copy_in(target, copied, found.sample) is None:
         recorder.absorb(copied)  # the call is not to blame
@@ -262,7 +262,7 @@ class _Attempt:
             whole = place == 0 and self.laid is not None and self.laid.place not in self.written
             kept = memory.kept(whole=whole)
             self._fact(kept, Kind.STATE, "has changed memory beside a tensor that it was given")
-        check_kept(self.recorder, found.sample, copy, self.written, what=self.what)
+        check_kept(self.recorder, found.sample, copy, self.written, label=self.what)
 
     def _is_new(self, returned: Any, given: Sample) -> None:
         """Check that what the schema calls a new tensor shares no memory with an argument."""
@@ -297,8 +297,8 @@ class _Attempt:
         self.placed.append(inside)
         return inside.view
 
-    def _agrees(self, actual: Any, what: str) -> bool:
-        return agree(self.target, self.recorder, self.found, actual, what)
+    def _agrees(self, actual: Any, label: str) -> bool:
+        return agree(self.target, self.recorder, self.found, actual, label)
 
     def _fact(self, holds: bool, kind: Kind, text: str) -> None:
         message = "" if holds else f"{self.what} {text}."

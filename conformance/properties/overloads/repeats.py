@@ -217,7 +217,7 @@ def _keep(
             row[call].copy_(result.resolve_conj().resolve_neg())
 
 
-def _same(target: Target, recorder: Recorder, found: Answer, rows: list[torch.Tensor], what: str) -> None:
+def _same(target: Target, recorder: Recorder, found: Answer, rows: list[torch.Tensor], label: str) -> None:
     """Compare results that all should be the same: the first one, and two that differ from it."""
     parts = trees.tensors(found.plain)
     for number, row in enumerate(rows):
@@ -227,7 +227,7 @@ def _same(target: Target, recorder: Recorder, found: Answer, rows: list[torch.Te
         for call in [0, *itertools.islice(others, 2)]:
             values = [row[call] if i == number else other for i, other in enumerate(parts)]
             on_device = [value.to(target.torch_device) for value in values]
-            agree(target, recorder, found, _nested(found, on_device), f"call {call} {what}")
+            agree(target, recorder, found, _nested(found, on_device), f"call {call} {label}")
 
 
 def _nested(found: Answer, parts: list[torch.Tensor]) -> Any:

@@ -67,9 +67,9 @@ void bind_distributed(py::module& m) {
          int rank,
          int size,
          std::chrono::milliseconds timeout,
-         bool meets) -> Backend {
+         bool synchronizes_first) -> Backend {
         const py::gil_scoped_release unlocked;  // it waits for the other ranks
-        return c10::make_intrusive<distributed::ProcessGroupHccl>(gloo, store, rank, size, timeout, meets);
+        return c10::make_intrusive<distributed::ProcessGroupHccl>(gloo, store, rank, size, timeout, synchronizes_first);
       },
       py::arg("gloo"),
       py::arg("store"),

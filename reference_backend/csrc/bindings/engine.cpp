@@ -24,34 +24,34 @@ namespace hpu_reference::bindings {
 
 namespace {
 
-struct Notice {
+struct TelemetryEvent {
   std::string name;
   std::int64_t microseconds;
-  runtime::NoticeParameters parameters;
+  runtime::TelemetryParameters parameters;
 };
 
 // Notices come on any thread, with or without the interpreter's lock, and while a recorder has its own
 // locked: Python receives them when its main thread is next at a safe point.
 std::mutex g_mutex;
-std::deque<Notice> g_notices;
+std::deque<TelemetryEvent> g_telemetry_events;
 PyObject* g_callback = nullptr;
 
 int deliver(void*) {
   for (;;) {
-    Notice notice;
+    TelemetryEvent event;
     {
       const std::lock_guard<std::mutex> lock(g_mutex);
-      if (g_notices.empty()) {
+      if (g_telemetry_events.empty()) {
         return 0;
       }
-      notice = std::move(g_notices.front());
-      g_notices.pop_front();
+      event = std::move(g_telemetry_events.front());
+      g_telemetry_events.pop_front();
     }
     if (g_callback == nullptr) {
       continue;
     }
     try {
-      py::reinterpret_borrow<py::object>(g_callback)(notice.name, notice.microseconds, notice.parameters);
+      py::reinterpret_borrow<py::object>(g_callback)(event.name, event.microseconds, event.parameters);
     } catch (py::error_already_set& error) {
       error.restore();
       PyErr_WriteUnraisable(g_callback);
@@ -59,13 +59,13 @@ int deliver(void*) {
   }
 }
 
-void listen(const char* name, const runtime::NoticeParameters& parameters) {
+void listen(const char* name, const runtime::TelemetryParameters& parameters) {
   using std::chrono::duration_cast;
   using std::chrono::microseconds;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   {
     const std::lock_guard<std::mutex> lock(g_mutex);
-    g_notices.push_back({name, duration_cast<microseconds>(now).count(), parameters});
+    g_telemetry_events.push_back({name, duration_cast<microseconds>(now).count(), parameters});
   }
   Py_AddPendingCall(&deliver, nullptr);
 }
@@ -101,7 +101,7 @@ std::string python_line() {
 }  // namespace
 
 void bind_engine(py::module& m) {
-  runtime::set_interpreter_lock({&release_interpreter, [](void* released) {
+  runtime::set_gil_functions({&release_interpreter, [](void* released) {
                                    PyEval_RestoreThread(static_cast<PyThreadState*>(released));
                                  }});
   m.def("set_pipeline", &runtime::set_pipeline_enabled, py::arg("enabled"));
@@ -116,10 +116,10 @@ void bind_engine(py::module& m) {
   m.def("shutdown", &runtime::shutdown_queues, py::call_guard<py::gil_scoped_release>());
   m.def("enqueue_delay",
         [](double seconds) { runtime::enqueue_delay(runtime::current_stream_id(), seconds); });
-  py::class_<runtime::Gate>(m, "Gate", "Holds the current stream's later work back until it is opened.")
+  py::class_<runtime::StreamGate>(m, "Gate", "Holds the current stream's later work back until it is opened.")
       .def(py::init<>())
-      .def("enqueue", [](runtime::Gate& self) { self.enqueue(runtime::current_stream_id()); })
-      .def("open", &runtime::Gate::open);
+      .def("enqueue", [](runtime::StreamGate& self) { self.enqueue(runtime::current_stream_id()); })
+      .def("open", &runtime::StreamGate::open);
   m.def("engine_counters", [] {
     const auto queues = runtime::queue_counters();
     const auto& engine = engine::counters();
@@ -128,17 +128,17 @@ void bind_engine(py::module& m) {
         {"taken_over", queues.taken_over},
         {"workers", queues.workers},
         {"pending", queues.pending},
-        {"learned", engine.learned},
+        {"learned", engine.metadata_runs},
         {"deferred", engine.deferred},
         {"launched", engine.launched},
         {"prepared", graph::prepared_runs()},
-        {"learned_calls", static_cast<std::int64_t>(engine::learned_count())}};
+        {"learned_calls", static_cast<std::int64_t>(engine::output_metadata_count())}};
   });
   m.def("take_order_reports",
-        &memory::take_order_reports,
+        &memory::take_race_reports,
         "Missing waits between streams that HPU_REFERENCE_STREAM_ORDER=events has found; forgets them.");
-  m.def("clear_learned", &engine::clear_learned);
-  m.def("set_keeps_learned", &engine::set_keeps_learned, py::arg("on"));
+  m.def("clear_learned", &engine::clear_output_metadata);
+  m.def("set_keeps_learned", &engine::set_output_metadata_cache_enabled, py::arg("on"));
   m.def("executed_ops", [] {
     std::map<std::string, std::int64_t> result;
     for (const auto& [name, count] : engine::executed_operators()) {

@@ -17,9 +17,9 @@ namespace {
 
 runtime::LogModule module_of(const std::string& name) {
   const auto& names = runtime::log_modules();
-  const auto found = std::find(names.begin(), names.end(), name);
-  TORCH_CHECK_VALUE(found != names.end(), "the log has no module ", name, "; use a name of log_modules()");
-  return static_cast<runtime::LogModule>(found - names.begin());
+  const auto module_name = std::find(names.begin(), names.end(), name);
+  TORCH_CHECK_VALUE(module_name != names.end(), "the log has no module ", name, "; use a name of log_modules()");
+  return static_cast<runtime::LogModule>(module_name - names.begin());
 }
 
 void set_log(const std::map<std::string, std::uint8_t>& levels,
@@ -34,8 +34,8 @@ void set_log(const std::map<std::string, std::uint8_t>& levels,
   }
   const py::gil_scoped_release release;
   runtime::set_log(settings);
-  runtime::log_rows_as_set();
-  memory::log_memory_as_set();
+  runtime::update_logged_rows();
+  memory::update_logged_memory();
 }
 
 // Levels from 0, trace, to 5, critical.

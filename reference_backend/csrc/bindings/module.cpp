@@ -82,7 +82,7 @@ at::Tensor debug_host_view(const at::Tensor& tensor) {
 }  // namespace
 
 PYBIND11_MODULE(_C, m) {
-  memory::install_host_detour();
+  memory::install_allocation_redirect();
   dispatch::register_host_kernels();
   device::register_profiler();
 
@@ -121,14 +121,14 @@ PYBIND11_MODULE(_C, m) {
   m.def("set_fallback_policy", &dispatch::set_fallback_policy);
   m.def("set_autocast_lists", &dispatch::register_autocast, py::arg("lower"), py::arg("fp32"));
   m.def("autocast_lists", &dispatch::autocast_lists);
-  m.def("is_profiled", &kernels::is_profiled, "Say whether HPU_REFERENCE_PROFILE is set.");
+  m.def("is_profiled", &kernels::has_hardware_limits, "Say whether HPU_REFERENCE_PROFILE is set.");
   m.def("largest_e4m3", &kernels::largest_e4m3);
   m.def("set_wide_integers", &kernels::set_wide_integers);
   m.def("set_range_check", &kernels::set_range_check);
   m.def("set_tanh_gelu", &kernels::set_tanh_gelu);
   m.def("set_sync_debug_mode", &runtime::set_sync_debug_mode);
-  m.def("set_most_streams", &runtime::set_most_streams, py::arg("most"));
-  m.def("new_stream_apart", &runtime::new_stream_apart);
+  m.def("set_most_streams", &runtime::set_stream_limit, py::arg("most"));
+  m.def("new_stream_apart", &runtime::new_internal_stream);
   m.def("set_copy_queue",
         &dispatch::set_copy_queue,
         py::arg("to_device"),

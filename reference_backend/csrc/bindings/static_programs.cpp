@@ -105,7 +105,7 @@ void bind_static_programs(py::module& m) {
       .def("finish", &StaticProgram::finish)
       .def("__call__", &run)
       .def_property_readonly_static("most_arguments",
-                                    [](const py::object&) { return StaticProgram::kMostArguments; })
+                                    [](const py::object&) { return StaticProgram::kMaxArguments; })
       .def_property_readonly("runs", &StaticProgram::runs);
 }
 

@@ -31,7 +31,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void setDevice(c10::Device device) const override {
     TORCH_CHECK(device.type() == static_type, "expected an hpu device, but got ", device);
     runtime::checked_index(device.index());
-    runtime::note_backward_thread();
+    runtime::record_backward_thread();
   }
   void uncheckedSetDevice(c10::Device) const noexcept override {
   }
@@ -67,7 +67,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     runtime::flush_recorded();
     const bool idle = runtime::is_stream_idle(stream.id());
     if (idle) {
-      runtime::order_host_behind(runtime::clock_of(runtime::queue_of(stream.id())));
+      runtime::order_host_after(runtime::clock_of(runtime::queue_of(stream.id())));
     }
     return idle;
   }

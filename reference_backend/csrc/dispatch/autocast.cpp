@@ -200,9 +200,9 @@ void register_autocast(const std::optional<NameList>& lower, const std::optional
       continue;
     }
     const std::string name = operator_name.name.substr(6);
-    const auto found = casts.find(name);
+    const auto cast_entry = casts.find(name);
     const auto op = dispatcher.findSchema(operator_name);
-    if (!op.has_value() || found == casts.end()) {
+    if (!op.has_value() || cast_entry == casts.end()) {
       continue;
     }
     const kernels::OperatorPlan plan(*op);
@@ -213,7 +213,7 @@ void register_autocast(const std::optional<NameList>& lower, const std::optional
     handles->push_back(dispatcher.registerImpl(
         operator_name,
         c10::DispatchKey::AutocastHPU,
-        c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<AutocastKernel>(*op, found->second)),
+        c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<AutocastKernel>(*op, cast_entry->second)),
         std::nullopt,
         nullptr,
         "hpu reference autocast"));

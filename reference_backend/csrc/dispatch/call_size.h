@@ -16,7 +16,7 @@ class CallSize {
   // Number of arguments, from the first, that are looked at.
   static constexpr std::size_t kArguments = 3;
 
-  void look_at(const at::Tensor& tensor) {
+  void include_tensor(const at::Tensor& tensor) {
     const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
     if (impl->has_storage() && impl->dim() > 0) {
       elements_ = std::max(elements_, impl->numel());

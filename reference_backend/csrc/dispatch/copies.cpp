@@ -52,13 +52,13 @@ void copy_now(at::Tensor& self, const at::Tensor& source, bool non_blocking, boo
   {
     runtime::TraceSpan span(
         runtime::TraceKind::Copy,
-        kernels::name_of_copy(kernels::is_device_tensor(source), kernels::is_device_tensor(self)));
+        kernels::copy_label(kernels::is_device_tensor(source), kernels::is_device_tensor(self)));
     if (span.is_active()) {
       span.add_bytes(to.nbytes());
     }
     at::_ops::copy_::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), to, from, non_blocking);
   }
-  if (C10_UNLIKELY(kernels::is_profiled()) && kernels::is_device_tensor(self)) {
+  if (C10_UNLIKELY(kernels::has_hardware_limits()) && kernels::is_device_tensor(self)) {
     kernels::narrow(to);
   }
 }
@@ -112,11 +112,11 @@ bool enqueue_copy(at::Tensor& self, const at::Tensor& source) {
   }
   runtime::flush_recorded();
   const c10::StreamId stream = runtime::current_stream_id();
-  memory::Footprint footprint;
-  footprint.add(device.storage().unsafeGetStorageImpl(), /*written=*/to_device);
+  memory::AccessSet access_set;
+  access_set.add(device.storage().unsafeGetStorageImpl(), /*written=*/to_device);
   const std::size_t worth = to_device ? g_worth_queue_to_device.load() : kWorthQueue;
   if (runtime::is_queue_idle(stream) && !runtime::is_queue_all() && device.nbytes() < worth &&
-      !footprint.has_conflicts(stream)) {
+      !access_set.has_conflicts(stream)) {
     return false;
   }
   if (!at::is_expandable_to(source.sizes(), self.sizes())) {
@@ -124,21 +124,21 @@ bool enqueue_copy(at::Tensor& self, const at::Tensor& source) {
   }
   runtime::release_finished_work();
   engine::Call call = engine::make_host_copy(plan(), self, source, [](c10::StorageImpl* storage) {
-    memory::touch(storage);
+    memory::mark_used_later(storage);
     return engine::make_host_storage(memory::arena().to_host(storage->data_ptr().get()), storage->nbytes());
   });
-  footprint.enqueue(stream, std::make_unique<CopyWork>(std::move(call), host.storage()), /*keeps=*/true);
+  access_set.enqueue(stream, std::make_unique<CopyWork>(std::move(call), host.storage()), /*keeps=*/true);
   return true;
 }
 
-void copy_attentively(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
+void copy_in_order(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   const bool to_host = !kernels::is_device_tensor(self);
   if (source.numel() == 0) {
     const runtime::InlineScope scope;  // nothing is read or written
     copy_now(self, source, non_blocking, /*surface=*/false);
     return;
   }
-  if (const std::shared_ptr<graph::Recording> recording = graph::current_recording()) {
+  if (const std::shared_ptr<graph::CaptureRecording> recording = graph::current_capture_recording()) {
     const bool repeatable = !to_host || (non_blocking && is_pinned_cpu(self));
     const bool dense = (to_host || is_dense_device(self)) && (to_host ? is_dense_device(source) : true) &&
                        source.layout() == at::kStrided;
@@ -167,21 +167,21 @@ void copy_attentively(at::Tensor& self, const at::Tensor& source, bool non_block
 // dtypes, resolves conj and neg bits and broadcasts.
 at::Tensor& copy_any(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 21;
-  const bool attention = runtime::needs_attention() || non_blocking || self.numel() >= kLarge;
-  if (C10_LIKELY(!attention)) {
+  const bool needs_ordering = runtime::is_work_pending() || non_blocking || self.numel() >= kLarge;
+  if (C10_LIKELY(!needs_ordering)) {
     copy_now(self, source, non_blocking, /*surface=*/false);
   } else if (kernels::is_device_tensor(self) && kernels::is_device_tensor(source)) {
     static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
     torch::jit::Stack stack{self, source, non_blocking};
     kernel(op)(op, c10::DispatchKeySet(c10::DispatchKey::HPU), &stack);
   } else {
-    copy_attentively(self, source, non_blocking);
+    copy_in_order(self, source, non_blocking);
   }
   return self;
 }
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
-  if (C10_UNLIKELY(kernels::is_profiled())) {
+  if (C10_UNLIKELY(kernels::has_hardware_limits())) {
     return copy_any(self, kernels::narrowed_source(self, source), non_blocking);
   }
   return copy_any(self, source, non_blocking);
@@ -201,7 +201,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& destin
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   kernels::HostCall call(/*redirect=*/false, /*surface=*/true);
   const at::Tensor host = call.host(self, kernels::Access::Read, "aten::_local_scalar_dense");
-  runtime::TraceSpan span(runtime::TraceKind::Copy, kernels::name_of_copy(true, false));
+  runtime::TraceSpan span(runtime::TraceKind::Copy, kernels::copy_label(true, false));
   span.add_bytes(host.nbytes());
   return at::native::_local_scalar_dense_cpu(host);
 }

@@ -156,7 +156,7 @@ void run_fallback(const kernels::OperatorPlan& plan,
               op.operator_name().name,
               " needs it; move the operator out of the capture");
   count(op, name);
-  runtime::publish("CPU_FALLBACK", {{"op_name", op.operator_name().name}});
+  runtime::emit_event("CPU_FALLBACK", {{"op_name", op.operator_name().name}});
   const std::size_t first = stack->size() - plan.arguments;
   if (runtime::is_logged(runtime::LogModule::Fallback, runtime::LogLevel::Debug)) {
     log_fallback(name, op.schema(), &(*stack)[first]);

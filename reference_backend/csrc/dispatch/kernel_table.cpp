@@ -105,7 +105,7 @@ class TanhKernel final : public c10::OperatorKernel {
 };
 
 c10::KernelFunction host_kernel(const c10::OperatorHandle& op, c10::DispatchKey host) {
-  if (kernels::is_profiled() && op.schema().argumentIndexWithName("approximate").has_value()) {
+  if (kernels::has_hardware_limits() && op.schema().argumentIndexWithName("approximate").has_value()) {
     return c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<TanhKernel>(op, host));
   }
   if (host == c10::DispatchKey::CPU) {

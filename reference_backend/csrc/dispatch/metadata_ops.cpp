@@ -34,21 +34,21 @@ at::ScalarType checked_options(std::optional<at::ScalarType> dtype,
     runtime::checked_index(device->index());
   }
   const at::ScalarType type = c10::dtype_or_default(dtype);
-  if (C10_UNLIKELY(kernels::is_profiled())) {
+  if (C10_UNLIKELY(kernels::has_hardware_limits())) {
     kernels::check_dtype(type);
   }
   return type;
 }
 
 at::Tensor view_as_complex(const at::Tensor& self) {
-  if (C10_UNLIKELY(kernels::is_profiled())) {
+  if (C10_UNLIKELY(kernels::has_hardware_limits())) {
     kernels::check_dtype(at::kComplexFloat);
   }
   return at::native::view_as_complex(self);
 }
 
-at::Tensor filled_if_deterministic(at::TensorBase&& made) {
-  at::Tensor result(std::move(made));
+at::Tensor filled_if_deterministic(at::TensorBase&& tensor) {
+  at::Tensor result(std::move(tensor));
   auto& context = at::globalContext();
   if (C10_UNLIKELY(context.deterministicAlgorithms() && context.deterministicFillUninitializedMemory())) {
     at::native::fill_empty_deterministic_(result);

@@ -63,15 +63,15 @@ at::Tensor compressed_zeros_like(const at::Tensor& self,
   }
   const auto* source = static_cast<const at::SparseCsrTensorImpl*>(self.unsafeGetTensorImpl());
   const auto options = at::TensorOptions().device(runtime::kDevice);
-  auto plain = source->plain_indices().sizes().vec();
+  auto indices_shape = source->plain_indices().sizes().vec();
   auto values = source->values().sizes().vec();
-  values[plain.size() - 1] = 0;  // the number of elements, after the batch dimensions
-  plain.back() = 0;
+  values[indices_shape.size() - 1] = 0;  // the number of elements, after the batch dimensions
+  indices_shape.back() = 0;
   const auto indices = options.dtype(source->plain_indices().scalar_type());
   const at::ScalarType type = dtype.value_or(self.scalar_type());
   auto impl = kernels::make_compressed(self.layout(), c10::scalarTypeToTypeMeta(type));
   impl->set_member_tensors(at::zeros(source->compressed_indices().sizes(), indices),
-                           at::empty(plain, indices),
+                           at::empty(indices_shape, indices),
                            at::empty(values, options.dtype(type)),
                            self.sizes());
   return at::Tensor(std::move(impl));

@@ -52,8 +52,8 @@ std::tuple<Tensor, Tensor> stats(const Tensor& input, double eps) {
   const std::vector<int64_t> dims = reduced_dims(input);
   const Tensor values = input.to(wide(input));
   const Tensor mean = values.mean(dims);
-  const Tensor apart = values - over(mean, input);
-  return {mean, at::rsqrt((apart * apart).mean(dims) + eps)};
+  const Tensor centered = values - over(mean, input);
+  return {mean, at::rsqrt((centered * centered).mean(dims) + eps)};
 }
 
 // mean and invstd are (ranks, channels), counts has one number per rank.
@@ -70,9 +70,9 @@ std::tuple<Tensor, Tensor> gather_stats_with_counts(const Tensor& input,
   const Tensor share = counts.to(type).reshape({-1, 1});
   const Tensor total = share.sum();
   const Tensor all = (means * share).sum(0) / total;
-  const Tensor apart = means - all;
+  const Tensor centered = means - all;
   const Tensor variances = invstd.to(type).pow(-2) - eps;
-  const Tensor var = ((variances + apart * apart) * share).sum(0) / total;
+  const Tensor var = ((variances + centered * centered) * share).sum(0) / total;
   if (running_mean.has_value() && running_mean->defined()) {
     running_mean->mul_(1 - momentum).add_(all.to(running_mean->scalar_type()), momentum);
   }
@@ -159,9 +159,9 @@ Tensor backward_elemt(const Tensor& grad,
   const at::ScalarType type = wide(input);
   const Tensor total = counts.to(type).sum();
   const Tensor scale = over(invstd, input);
-  const Tensor apart = input.to(type) - over(mean, input);
+  const Tensor centered = input.to(type) - over(mean, input);
   const Tensor inner =
-      grad.to(type) - over(sum / total, input) - apart * scale * scale * over(product / total, input);
+      grad.to(type) - over(sum / total, input) - centered * scale * scale * over(product / total, input);
   return weighted(inner * scale, weight, input).to(input.scalar_type());
 }
 

@@ -34,15 +34,15 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
   static constexpr bool kIsWritten = std::is_same_v<Argument, at::Tensor&>;
   // A value that may hold a tensor, a device or a generator would need a conversion.
   template <class Argument>
-  static constexpr bool kNeedsNone =
+  static constexpr bool kNeedsNoConversion =
       !std::is_convertible_v<std::remove_cvref_t<Argument>, std::optional<at::Tensor>> &&
       !std::is_convertible_v<std::remove_cvref_t<Argument>, at::ITensorListRef> &&
       !std::is_convertible_v<std::remove_cvref_t<Argument>, std::optional<at::Device>> &&
       !std::is_convertible_v<std::remove_cvref_t<Argument>, std::optional<at::Generator>>;
-  static_assert(((kIsTensor<Arguments> || kNeedsNone<Arguments>) && ...));
+  static_assert(((kIsTensor<Arguments> || kNeedsNoConversion<Arguments>) && ...));
   // What the CPU's kernel is given: a tensor of its own, else the caller's value.
   template <class Argument>
-  using Given = std::conditional_t<kIsTensor<Argument>, at::Tensor, Argument>;
+  using KernelArgument = std::conditional_t<kIsTensor<Argument>, at::Tensor, Argument>;
 
  public:
   explicit UnboxedKernel(const c10::OperatorHandle& op) : op_(op) {
@@ -52,13 +52,13 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
   }
 
   Returned operator()(Arguments... arguments) const {
-    if (C10_UNLIKELY(runtime::needs_attention() || is_large(arguments...) || has_float8(arguments...))) {
+    if (C10_UNLIKELY(runtime::is_work_pending() || is_large(arguments...) || has_float8(arguments...))) {
       return c10::impl::BoxedKernelWrapper<Returned(Arguments...)>::call(
           boxed_, op_, c10::DispatchKeySet(c10::DispatchKey::HPU), std::forward<Arguments>(arguments)...);
     }
     kernels::HostCall call(/*redirect=*/true, /*surface=*/false, /*offered=*/true);
     // In braces, so that arguments are looked at in their order: the first wrong one is the one reported.
-    std::tuple<Given<Arguments>...> given{host<Arguments>(call, arguments)...};
+    std::tuple<KernelArgument<Arguments>...> kernel_arguments{host<Arguments>(call, arguments)...};
     const auto run = [&](auto&... values) {
       runtime::TraceSpan span(runtime::TraceKind::Kernel, plan_->name);
       if (span.is_active()) {
@@ -71,12 +71,12 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
       return result;
     };
     if constexpr (std::is_reference_v<Returned>) {
-      std::apply(run, given);
+      std::apply(run, kernel_arguments);
       call.kernel_done();
       call.finish();
       return written(arguments...);
     } else {
-      at::Tensor result = std::apply(run, given);
+      at::Tensor result = std::apply(run, kernel_arguments);
       call.kernel_done();
       call.finish();
       return call.device(std::move(result));
@@ -89,7 +89,7 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
       return std::find(flags.begin(), flags.end(), true) != flags.end();
     };
     return plan.returns_tensors && plan.returns == 1 && plan.generator < 0 && !plan.data_dependent &&
-           !plan.dense_inputs && !plan.grows_storage && !any(plan.cpu_allowed) &&
+           !plan.dense_inputs && !plan.resizes_storage && !any(plan.cpu_allowed) &&
            plan.written == std::vector<bool>{kIsWritten<Arguments>...};
   }
 
@@ -97,42 +97,42 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
   bool is_large(const Arguments&... arguments) const {
     CallSize size;
     std::size_t position = 0;
-    const auto look = [&](const auto& argument) {
+    const auto visit = [&](const auto& argument) {
       if constexpr (kIsTensor<decltype(argument)>) {
         if (position < CallSize::kArguments) {
-          size.look_at(argument);
+          size.include_tensor(argument);
         }
       }
       position++;
     };
-    (look(arguments), ...);
+    (visit(arguments), ...);
     return size.is_large(plan_->cost);
   }
 
   template <class... Values>
   static void add_bytes(runtime::TraceSpan& span, const Values&... values) {
-    const auto look = [&](const auto& value) {
+    const auto visit = [&](const auto& value) {
       if constexpr (kIsTensor<decltype(value)>) {
         span.add_bytes(value.nbytes());
       }
     };
-    (look(values), ...);
+    (visit(values), ...);
   }
 
   // The CPU's kernels of these operators have every dtype but those, which only the boxed way widens.
   static bool has_float8(const Arguments&... arguments) {
-    const auto look = [](const auto& argument) {
+    const auto visit = [](const auto& argument) {
       if constexpr (kIsTensor<decltype(argument)>) {
         return at::isFloat8Type(argument.scalar_type());
       } else {
         return false;
       }
     };
-    return (look(arguments) || ...);
+    return (visit(arguments) || ...);
   }
 
   template <class Argument>
-  Given<Argument> host(kernels::HostCall& call, std::remove_reference_t<Argument>& argument) const {
+  KernelArgument<Argument> host(kernels::HostCall& call, std::remove_reference_t<Argument>& argument) const {
     if constexpr (kIsTensor<Argument>) {
       constexpr auto kAccess = kIsWritten<Argument> ? kernels::Access::Write : kernels::Access::Read;
       if constexpr (!kIsWritten<Argument>) {
@@ -148,14 +148,14 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
 
   // The argument that is written: the only one that is not constant.
   static at::Tensor& written(Arguments&... arguments) {
-    at::Tensor* found = nullptr;
-    const auto look = [&](auto& argument) {
+    at::Tensor* written_tensor = nullptr;
+    const auto visit = [&](auto& argument) {
       if constexpr (std::is_same_v<decltype(argument), at::Tensor&>) {
-        found = &argument;
+        written_tensor = &argument;
       }
     };
-    (look(arguments), ...);
-    return *found;
+    (visit(arguments), ...);
+    return *written_tensor;
   }
 
   c10::OperatorHandle op_;

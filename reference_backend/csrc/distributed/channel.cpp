@@ -120,7 +120,7 @@ void Transfer::rethrow() const {
 }
 
 void Transfer::block_current_stream() const {
-  runtime::order_behind(runtime::queue_of(runtime::current_stream_id()), clock_);
+  runtime::order_queue_after(runtime::queue_of(runtime::current_stream_id()), clock_);
   if (is_done()) {
     rethrow();
     return;
@@ -142,7 +142,7 @@ bool Transfer::finish(std::chrono::milliseconds timeout) const {
   } else if (!runtime::wait_until([this] { return is_done(); }, timeout)) {
     return false;
   }
-  runtime::order_host_behind(clock_);
+  runtime::order_host_after(clock_);
   runtime::release_finished_work();
   if (is_done()) {
     rethrow();
@@ -158,10 +158,10 @@ Channel::~Channel() {
 }
 
 // True if nothing that has been issued is in front of work on the calling thread's current stream.
-bool Channel::may_run_now(const memory::Footprint& footprint) const {
-  return !runtime::is_queue_all() && !runtime::has_order_clocks() &&
+bool Channel::may_run_now(const memory::AccessSet& access_set) const {
+  return !runtime::is_queue_all() && !runtime::are_vector_clocks_enabled() &&
          runtime::is_queue_idle(runtime::current_stream_id()) && runtime::is_queue_idle(stream_) &&
-         !(runtime::needs_attention() && footprint.has_conflicts(stream_));
+         !(runtime::is_work_pending() && access_set.has_conflicts(stream_));
 }
 
 // Runs it on the calling thread, if all ranks are there; its row is on the channel's stream.
@@ -187,24 +187,24 @@ std::shared_ptr<Transfer> Channel::issue(std::string name,
   runtime::release_finished_work();
   const c10::StreamId current = runtime::current_stream_id();
   auto transfer = std::make_shared<Transfer>(std::move(name), current, stream_);
-  memory::Footprint footprint;
+  memory::AccessSet access_set;
   for (const std::vector<at::Tensor>* tensors : {&used, &written}) {
     for (const at::Tensor& tensor : *tensors) {
       const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
-      memory::touch(storage);
-      footprint.add(storage, /*written=*/tensors == &written);
+      memory::mark_used_later(storage);
+      access_set.add(storage, /*written=*/tensors == &written);
       transfer->bytes_ += tensors == &used ? tensor.nbytes() : 0;
     }
   }
-  if (attempt && may_run_now(footprint)) {
-    const runtime::InterpreterRelease unlocked;
+  if (attempt && may_run_now(access_set)) {
+    const runtime::GilRelease unlocked;
     const std::lock_guard<std::mutex> lock(order_);
     if (runtime::is_queue_idle(stream_)) {
       transfer->begin();
       if (attempt_now(*transfer, attempt)) {
         transfer->complete(nullptr);
       } else {
-        footprint.enqueue(stream_, std::make_unique<TransferWork>(transfer, std::move(run)), /*keeps=*/true);
+        access_set.enqueue(stream_, std::make_unique<TransferWork>(transfer, std::move(run)), /*keeps=*/true);
       }
       return transfer;
     }
@@ -213,7 +213,7 @@ std::shared_ptr<Transfer> Channel::issue(std::string name,
   mark.record(current);
   mark.block(stream_);
   const std::lock_guard<std::mutex> lock(order_);
-  footprint.enqueue(stream_, std::make_unique<TransferWork>(transfer, std::move(run)), /*keeps=*/true);
+  access_set.enqueue(stream_, std::make_unique<TransferWork>(transfer, std::move(run)), /*keeps=*/true);
   transfer->clock_ = runtime::clock_of(runtime::queue_of(stream_));
   return transfer;
 }

@@ -70,7 +70,7 @@ class Transfer : public std::enable_shared_from_this<Transfer> {
   const c10::StreamId issued_on_;
   const c10::StreamId runs_on_;
   std::size_t bytes_ = 0;      // of what it uses
-  runtime::OrderClock clock_;  // what comes before its end
+  runtime::VectorClock clock_;  // what comes before its end
   std::exception_ptr error_;   // set before done_
   std::atomic<std::int64_t> started_{0};
   std::atomic<std::int64_t> completed_{0};
@@ -102,7 +102,7 @@ class Channel {
   }
 
  private:
-  bool may_run_now(const memory::Footprint& footprint) const;
+  bool may_run_now(const memory::AccessSet& access_set) const;
   bool attempt_now(const Transfer& transfer, const std::function<bool()>& attempt) const;
 
   const c10::StreamId stream_;

@@ -168,11 +168,11 @@ at::Tensor host_of(const at::Tensor& tensor) {
 }
 
 Tensors flat(const Tensors& tensors) {
-  Tensors found;
+  Tensors flattened;
   for (const at::Tensor& tensor : tensors) {
-    found.push_back(tensor.view({-1}));
+    flattened.push_back(tensor.view({-1}));
   }
-  return found;
+  return flattened;
 }
 
 Tensors hosts_of(const Tensors& tensors) {
@@ -200,9 +200,9 @@ Tensors Reduction::view(const Tensors& hosts) const {
 Reduction reduction_of(const c10d::ReduceOp& operation, at::ScalarType dtype) {
   using Type = c10d::ReduceOp::RedOpType;
   const Type type = operation;
-  const bool known = type == Type::SUM || type == Type::PRODUCT || type == Type::MIN || type == Type::MAX;
+  const bool is_supported = type == Type::SUM || type == Type::PRODUCT || type == Type::MIN || type == Type::MAX;
   TORCH_CHECK_VALUE(
-      known,
+      is_supported,
       "Unsupported ReduceOp for HCCL process group: use SUM, PRODUCT, MIN or MAX (an average is the "
       "sum divided by the number of ranks)");
   TORCH_CHECK_TYPE(!is_eight_bit_float(dtype),

@@ -5,7 +5,7 @@
 
 #include "distributed/checks.h"
 
-namespace hpu_reference::distributed::transport {
+namespace hpu_reference::distributed::gloo_workarounds {
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 

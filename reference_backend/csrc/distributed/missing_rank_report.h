@@ -25,19 +25,19 @@ struct Collective {
 };
 
 // The roll call of one group.
-class RollCall {
+class MissingRankReport {
  public:
-  RollCall(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size);
+  MissingRankReport(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size);
 
   // Waits for gloo's work; answers the call if that takes long. Throws what the work throws.
   void wait(c10d::Work& work, const Collective& collective) const;
   // Waits until all ranks have come to the meeting before a collective, counted from 1 in the group. Throws
   // if some have not within the collective's timeout.
-  void meet(const Collective& collective, std::uint64_t meeting) const;
+  void rendezvous(const Collective& collective, std::uint64_t rendezvous_number) const;
   // How long a rank waits in the collective before it answers.
-  std::chrono::milliseconds patience(const Collective& collective) const;
+  std::chrono::milliseconds arrival_delay(const Collective& collective) const;
   // Answers: this rank is at the collective.
-  void answer(const Collective& collective) const noexcept;
+  void record_arrival(const Collective& collective) const noexcept;
   // The error message for a collective that has failed with `why`.
   std::string describe(const Collective& collective, const std::string& why) const;
 

@@ -44,7 +44,7 @@ class ProcessGroupHccl final : public c10d::Backend {
                    int rank,
                    int size,
                    std::chrono::milliseconds timeout,
-                   bool meets = false);
+                   bool synchronizes_first = false);
   ~ProcessGroupHccl() override;
 
   const std::string getBackendName() const override {
@@ -125,10 +125,10 @@ class ProcessGroupHccl final : public c10d::Backend {
   WorkPtr submit(Request&& request);
   WorkPtr issue(Channel& channel, Request&& request, bool numbered, bool blocking);
   WorkPtr point_to_point(Request&& request, int peer, bool sends);
-  std::chrono::milliseconds timeout_of(std::chrono::milliseconds given) const;
+  std::chrono::milliseconds timeout_of(std::chrono::milliseconds requested) const;
 
   const c10::intrusive_ptr<c10d::Backend> gloo_;
-  const std::shared_ptr<const RollCall> roll_call_;
+  const std::shared_ptr<const MissingRankReport> missing_rank_report_;
   const std::shared_ptr<SharedGroup> shared_;  // null if the ranks do not share memory
   std::chrono::milliseconds timeout_;
   Channel collectives_;
@@ -136,8 +136,8 @@ class ProcessGroupHccl final : public c10d::Backend {
   // Messages between two ranks overtake those of others and collectives, but not one another.
   std::map<std::pair<int, bool>, std::unique_ptr<Channel>> peers_;
   std::uint64_t sequence_ = 0;
-  const bool meets_;
-  std::uint64_t meetings_ = 0;    // alike on all ranks, as some may send messages in between
+  const bool synchronizes_first_;
+  std::uint64_t rendezvous_count_ = 0;    // alike on all ranks, as some may send messages in between
   std::optional<Request> batch_;  // between startCoalescing and endCoalescing
 };
 

@@ -32,7 +32,7 @@ struct Part {
 };
 
 // How long a rank waits in one collective, and what it does when that takes long.
-struct Patience {
+struct WaitLimits {
   std::chrono::steady_clock::time_point start;
   std::chrono::milliseconds timeout;
   std::chrono::milliseconds slow_after;
@@ -44,7 +44,7 @@ struct Patience {
 class SharedGroup {
  public:
   // Meets the other ranks. Null, on all ranks alike, if they cannot share memory or one of them is not to.
-  static std::shared_ptr<SharedGroup> meet(c10d::Store& store, int rank, int size);
+  static std::shared_ptr<SharedGroup> create(c10d::Store& store, int rank, int size);
   ~SharedGroup();
   SharedGroup(const SharedGroup&) = delete;
   SharedGroup& operator=(const SharedGroup&) = delete;
@@ -79,9 +79,9 @@ class SharedGroup {
     return step_;
   }
   // True if all ranks have made that many steps, at once or within a moment.
-  bool arrive_soon(std::uint64_t step) const;
+  bool arrive_within_a_moment(std::uint64_t step) const;
   // Returns when all ranks have made that many steps. Throws std::runtime_error if they cannot or do not.
-  void wait(std::uint64_t step, Patience& patience) const;
+  void wait(std::uint64_t step, WaitLimits& limits) const;
   // The rank that has failed, or -1. Its memory may have been used again while this one read it.
   int failed_rank() const;
   // Throws if there is one.
@@ -89,9 +89,9 @@ class SharedGroup {
 
   // Makes the ranks' device memory readable for all, the first time with all ranks together; false, on all
   // alike, if one of them cannot.
-  bool share_devices(Patience& patience);
+  bool share_devices(WaitLimits& limits);
   // True if that was found to be impossible.
-  bool has_no_devices() const {
+  bool is_device_sharing_impossible() const {
     return devices_ == Devices::Not;
   }
   // Another rank's device memory.
@@ -117,9 +117,9 @@ class SharedGroup {
   Control& control() const;
   State& state(int rank) const;
   bool all_at(std::uint64_t step) const;
-  void examine(std::uint64_t step, Patience& patience) const;
-  void mark(std::uint32_t gone);
-  void ring() const;
+  void examine(std::uint64_t step, WaitLimits& limits) const;
+  void set_end_state(std::uint32_t end_state);
+  void wake_ranks() const;
 
   Mapping memory_;
   const int rank_;

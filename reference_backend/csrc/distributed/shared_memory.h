@@ -11,7 +11,7 @@
 namespace hpu_reference::distributed {
 
 // The place at which another process of the machine finds a memfd; plain data, itself passed through memory.
-struct Place {
+struct MemoryLocation {
   std::int64_t process = 0;
   std::int64_t descriptor = -1;
   std::uint64_t device = 0;  // these two are the same for all who have opened the same memory
@@ -19,7 +19,7 @@ struct Place {
   std::uint64_t size = 0;
 };
 // The place of this process's memfd. Throws std::system_error.
-Place place_of(int descriptor);
+MemoryLocation location_of(int descriptor);
 
 // A view of shared memory. Children forked later do not have it.
 class Mapping {
@@ -29,7 +29,7 @@ class Mapping {
   static Mapping make(std::size_t size);
   // Opens the memory at that place: throws std::system_error if this process may not, and if other memory is
   // found there.
-  static Mapping open(const Place& place, bool writable);
+  static Mapping open(const MemoryLocation& location, bool writable);
 
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;
@@ -70,14 +70,14 @@ class Process {
 
 // Words that are the same for two processes only if they run under one kernel, for one user, in one
 // container.
-std::string own_surroundings();
+std::string sharing_domain();
 
 // A number that no one guesses.
 std::uint64_t random_number();
 
 // Waits in shared memory until the word is no longer `seen`, another process calls wake_all(), or that much
 // time has passed.
-void wait_for_change(const std::uint32_t* word, std::uint32_t seen, std::int64_t milliseconds);
+void wait_for_change(const std::uint32_t* word, std::uint32_t expected, std::int64_t milliseconds);
 // Wakes all who wait for the word, in all processes.
 void wake_all(const std::uint32_t* word);
 

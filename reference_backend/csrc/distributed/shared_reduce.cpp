@@ -53,11 +53,11 @@ SharedReduce::SharedReduce(std::shared_ptr<SharedGroup> group,
       bytes_(host_.nbytes()) {
 }
 
-void SharedReduce::bring() {
-  if (brought_) {
+void SharedReduce::publish_part() {
+  if (part_published_) {
     return;
   }
-  brought_ = true;
+  part_published_ = true;
   start_ = std::chrono::steady_clock::now();
   group_->begin();
   Part& part = group_->part(group_->rank());
@@ -106,7 +106,7 @@ void SharedReduce::reduce_small() {
   reduce_parts(static_cast<char*>(host_.data_ptr()), parts, host_.numel(), host_.scalar_type(), operation_);
 }
 
-void SharedReduce::reduce_large(Patience& patience) {
+void SharedReduce::reduce_large(WaitLimits& limits) {
   const int size = group_->size();
   const auto item = static_cast<std::int64_t>(host_.element_size());
   const std::int64_t count = host_.numel();
@@ -135,7 +135,7 @@ void SharedReduce::reduce_large(Patience& patience) {
       group_->advance();
     }
     if (index > 0) {
-      group_->wait(first + static_cast<std::uint64_t>(index), patience);
+      group_->wait(first + static_cast<std::uint64_t>(index), limits);
       for (int rank = 0; rank < size; rank++) {
         const Range range = share(index - 1, rank);
         if (rank != group_->rank() && range.count > 0) {
@@ -148,15 +148,15 @@ void SharedReduce::reduce_large(Patience& patience) {
   }
   group_->require_no_failure();
   group_->advance();  // until all have come here, they read this rank's memory
-  group_->wait(group_->step(), patience);
+  group_->wait(group_->step(), limits);
 }
 
 bool SharedReduce::attempt() noexcept {
   if (!is_small() || !group_->is_usable()) {
     return false;
   }
-  bring();
-  if (!group_->arrive_soon(group_->step()) || !are_alike() || group_->failed_rank() >= 0) {
+  publish_part();
+  if (!group_->arrive_within_a_moment(group_->step()) || !are_alike() || group_->failed_rank() >= 0) {
     return false;
   }
   reduce_small();
@@ -164,26 +164,26 @@ bool SharedReduce::attempt() noexcept {
 }
 
 bool SharedReduce::finish(std::chrono::milliseconds slow_after, std::function<void()> on_slow) {
-  if (!is_small() && group_->has_no_devices()) {
+  if (!is_small() && group_->is_device_sharing_impossible()) {
     return false;
   }
   if (!group_->is_usable()) {
     throw std::runtime_error("an earlier collective of the group has failed, or the group was aborted");
   }
   try {
-    bring();
-    Patience patience{start_, timeout_, slow_after, std::move(on_slow)};
-    group_->wait(group_->step(), patience);
+    publish_part();
+    WaitLimits limits{start_, timeout_, slow_after, std::move(on_slow)};
+    group_->wait(group_->step(), limits);
     group_->require_no_failure();
     require_alike();
     if (is_small()) {
       reduce_small();
       return true;
     }
-    if (!group_->share_devices(patience)) {
+    if (!group_->share_devices(limits)) {
       return false;
     }
-    reduce_large(patience);
+    reduce_large(limits);
     return true;
   } catch (const Mismatch&) {
     throw;

@@ -40,18 +40,18 @@ class SharedReduce {
   bool finish(std::chrono::milliseconds slow_after, std::function<void()> on_slow);
 
  private:
-  void bring();
+  void publish_part();
   bool are_alike() const;
   void require_alike() const;
   void reduce_small();
-  void reduce_large(Patience& patience);
+  void reduce_large(WaitLimits& limits);
 
   const std::shared_ptr<SharedGroup> group_;
   const at::Tensor host_;
   const c10d::ReduceOp::RedOpType operation_;
   const std::chrono::milliseconds timeout_;
   const std::uint64_t bytes_;
-  bool brought_ = false;
+  bool part_published_ = false;
   std::chrono::steady_clock::time_point start_;
 };
 

@@ -10,10 +10,10 @@ namespace {
 // While one lives, the stream is the calling thread's current one.
 class StreamScope {
  public:
-  explicit StreamScope(c10::StreamId stream) : before_(runtime::exchange_stream_quietly(stream)) {
+  explicit StreamScope(c10::StreamId stream) : before_(runtime::exchange_stream_without_flush(stream)) {
   }
   ~StreamScope() {
-    runtime::exchange_stream_quietly(before_);
+    runtime::exchange_stream_without_flush(before_);
   }
   StreamScope(const StreamScope&) = delete;
   StreamScope& operator=(const StreamScope&) = delete;

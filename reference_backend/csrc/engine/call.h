@@ -31,10 +31,10 @@ struct Call {
   const kernels::OperatorPlan* plan;
   c10::OperatorHandle op;
   c10::DispatchKeySet key;
-  LearnedPtr learned;
+  OutputMetadataPtr output_metadata;
   std::vector<c10::IValue> arguments;
-  std::vector<HostStorage> fresh;  // one per fresh storage of the results
-  std::vector<memory::Donation> donations;
+  std::vector<HostStorage> new_storages;  // one per fresh storage of the results
+  std::vector<memory::OutputPlacement> output_placements;
   std::vector<int> lifted;    // positions of arguments whose values each run brings
   bool gradients = true;      // gradients were on; some kernels look at that
   std::uint64_t seed = 0;     // of a random operator
@@ -67,14 +67,14 @@ Call make_call(const kernels::OperatorPlan& plan,
                const c10::OperatorHandle& op,
                c10::DispatchKeySet key,
                const c10::IValue* arguments,
-               const CallArguments& looked_at,
-               LearnedPtr learned,
+               const CallArguments& call_arguments,
+               OutputMetadataPtr output_metadata,
                const ResolveStorage& resolve,
                bool by_reference = false);
 
 // A value that is not a tensor of the device, in the form in which a call keeps it: later changes of the
 // caller's have no effect.
-c10::IValue kept_value(const c10::IValue& value);
+c10::IValue stored_value(const c10::IValue& value);
 
 // Scope that hides the running thread's modes and autograd from kernels.
 class KernelGuard {
@@ -93,13 +93,13 @@ Call make_host_copy(const kernels::OperatorPlan& plan,
                     const ResolveStorage& resolve);
 
 // Sets the memory of the call's fresh storages, and the donations that lead there.
-void set_fresh(Call& call, std::vector<HostStorage>&& storages);
+void set_new_storages(Call& call, std::vector<HostStorage>&& storages);
 
 // Allocates memory for the fresh results of a call that has not run.
-std::vector<c10::Storage> allocate_results(const Learned& learned);
+std::vector<c10::Storage> allocate_results(const OutputMetadata& output_metadata);
 
 // Puts device tensors for the results, over that memory, onto the stack in place of the arguments.
-void push_results(const Learned& learned,
+void push_results(const OutputMetadata& output_metadata,
                   const CallArguments& arguments,
                   std::size_t argument_count,
                   const std::vector<c10::Storage>& storages,
@@ -107,7 +107,7 @@ void push_results(const Learned& learned,
 
 // Learns what a run returned: the stack's end has the results, `metadata` is written_metadata() from before
 // it.
-Learned learn_results(const kernels::OperatorPlan& plan,
+OutputMetadata output_metadata_of(const kernels::OperatorPlan& plan,
                       const CallArguments& arguments,
                       const std::vector<std::string>& metadata,
                       const torch::jit::Stack& stack,
@@ -117,14 +117,14 @@ Learned learn_results(const kernels::OperatorPlan& plan,
 std::vector<std::string> written_metadata(const CallArguments& arguments);
 
 // Gives empty out= arguments the sizes that the call is known to give them.
-void grow(const Learned& learned, const CallArguments& arguments);
+void resize_out_arguments(const OutputMetadata& output_metadata, const CallArguments& arguments);
 
 // The device tensors among the last `returns` values of the stack, in order; undefined ones included.
 std::vector<at::Tensor> flattened_results(const kernels::OperatorPlan& plan, const torch::jit::Stack& stack);
 
 // Remembers the current line of the program for the calls that this thread makes next. Takes the
 // interpreter's lock, so it comes before any other lock.
-void note_line();
+void record_line();
 
 // True if calls remember lines.
 bool records_lines();

@@ -16,7 +16,7 @@ namespace hpu_reference::engine {
 
 // Takes care of the call and puts its results on the stack, or returns false: the caller runs it. `large`:
 // worth a queue even if nothing is pending.
-bool hold_back(const kernels::HostKernel& kernel,
+bool try_defer(const kernels::HostKernel& kernel,
                const c10::OperatorHandle& op,
                torch::jit::Stack* stack,
                bool large);
@@ -25,7 +25,7 @@ bool hold_back(const kernels::HostKernel& kernel,
 class Recorder {
  public:
   virtual ~Recorder() = default;
-  // As hold_back().
+  // As try_defer().
   virtual bool record(const kernels::HostKernel& kernel,
                       const c10::OperatorHandle& op,
                       torch::jit::Stack* stack) = 0;
@@ -38,24 +38,24 @@ class CaptureRecorder : public Recorder, public runtime::CaptureScope {
   using runtime::CaptureScope::CaptureScope;
 };
 // The recorder of calls on this thread's current stream, or nullptr if they are not captured.
-std::shared_ptr<CaptureRecorder> capture_here();
+std::shared_ptr<CaptureRecorder> current_capture();
 
 // Sets lazy mode's recorder, which receives the calls of all threads.
 void set_lazy(Recorder* recorder);
 
 // The memory of the device tensors among an operator's arguments.
-memory::Footprint footprint_of(const kernels::OperatorPlan& plan, const c10::IValue* arguments);
+memory::AccessSet access_set_of(const kernels::OperatorPlan& plan, const c10::IValue* arguments);
 
 // Runs the call inline and learns what it returns. `key` is its arguments' key. The caller has waited for the
 // arguments' memory.
-LearnedPtr run_and_learn(const kernels::HostKernel& kernel,
+OutputMetadataPtr run_and_cache_metadata(const kernels::HostKernel& kernel,
                          const c10::OperatorHandle& op,
                          const std::string& key,
                          torch::jit::Stack* stack);
 
 // Counters for tests and statistics. Threads without a common lock count; nothing is ordered by them.
 struct EngineCounters {
-  std::atomic<std::int64_t> learned{0};
+  std::atomic<std::int64_t> metadata_runs{0};
   std::atomic<std::int64_t> deferred{0};
   std::atomic<std::int64_t> launched{0};
 };

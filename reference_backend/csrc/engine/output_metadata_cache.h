@@ -18,7 +18,7 @@ namespace hpu_reference::engine {
 
 // Metadata of one result.
 struct Result {
-  enum class Kind : std::uint8_t { Undefined, Argument, View, Fresh };
+  enum class Kind : std::uint8_t { Undefined, Argument, View, New };
   Kind kind = Kind::Undefined;
   int source = -1;  // Argument, View: position among the tensor arguments; Fresh: among the fresh storages
   at::ScalarType dtype = at::ScalarType::Undefined;
@@ -30,20 +30,20 @@ struct Result {
 };
 
 // Memory that the call allocates for results.
-struct FreshStorage {
+struct NewStorage {
   std::size_t bytes;
   int position;  // among the kernel's allocations; -1: unknown, its bytes are copied
 };
 
 // An empty out= argument that the call resizes. The host can resize it, and hold back the rest of the call.
-struct Grown {
+struct ResizedArgument {
   std::size_t argument;  // position among the tensor arguments
   c10::DimVector sizes;
   c10::DimVector strides;
 };
 
 // Metadata of all results of a call.
-struct Learned {
+struct OutputMetadata {
   std::uint64_t id = 0;  // never given twice
   std::string key;       // of the arguments
   bool deferrable = true;
@@ -51,11 +51,11 @@ struct Learned {
   bool warns = false;       // it is then learned anew each time, so that each call warns
   std::vector<Result> results;
   std::vector<int> lengths;  // per return: -1 for a tensor, else the length of a tensor list
-  std::vector<FreshStorage> storages;
-  std::vector<Grown> grown;  // filled if nothing else keeps the call from being held back
+  std::vector<NewStorage> storages;
+  std::vector<ResizedArgument> resized_arguments;  // filled if nothing else keeps the call from being held back
 };
 
-using LearnedPtr = std::shared_ptr<const Learned>;
+using OutputMetadataPtr = std::shared_ptr<const OutputMetadata>;
 
 // The arguments of one call as the engine sees them. Its key contains all that decides the results' metadata:
 // of tensors the sizes, strides, offset, dtype, bits and shared storages; of everything else the value. It
@@ -124,21 +124,21 @@ class CallArguments {
 };
 
 // True if a tensor is strided and has only its bytes and its conj and neg bits.
-bool is_plain(const at::Tensor& tensor);
+bool is_strided_only(const at::Tensor& tensor);
 
 // Looks the key up; nullptr if no such call has run.
-LearnedPtr find_learned(const std::string& key);
+OutputMetadataPtr find_output_metadata(const std::string& key);
 // Stores the metadata under the key and gives it an id.
-LearnedPtr add_learned(const std::string& key, Learned&& learned);
+OutputMetadataPtr add_output_metadata(const std::string& key, OutputMetadata&& output_metadata);
 // Removes the entry with this id.
-void forget_learned(std::uint64_t id);
+void remove_output_metadata(std::uint64_t id);
 // Turns the table on or off; off, each call is learned anew. On at start.
-void set_keeps_learned(bool on);
+void set_output_metadata_cache_enabled(bool on);
 // Number of times that entries were removed: what was found before may be gone.
-std::uint64_t learned_removals();
+std::uint64_t output_metadata_removals();
 // Number of entries.
-std::size_t learned_count();
+std::size_t output_metadata_count();
 // Removes all entries.
-void clear_learned();
+void clear_output_metadata();
 
 }  // namespace hpu_reference::engine

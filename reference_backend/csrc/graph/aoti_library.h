@@ -16,14 +16,14 @@ namespace hpu_reference::graph {
 
 // A shared object that AOTInductor made from a graph (`internal/fusion`). Runs without the GIL, on any
 // thread.
-class FusedCode {
+class AotiLibrary {
  public:
   // `num_arguments` is the length of "arguments" in the `convention.json` beside the code: the code itself
   // would read past the end of a shorter list. Throws c10::Error if the file cannot be loaded.
-  FusedCode(const std::string& path, size_t num_arguments);
-  ~FusedCode();
-  FusedCode(const FusedCode&) = delete;
-  FusedCode& operator=(const FusedCode&) = delete;
+  AotiLibrary(const std::string& path, size_t num_arguments);
+  ~AotiLibrary();
+  AotiLibrary(const AotiLibrary&) = delete;
+  AotiLibrary& operator=(const AotiLibrary&) = delete;
 
   // `arguments`: CPU tensors with exactly the dtypes, sizes and strides of the convention; those with access
   // "update" and "write" are written. The result is empty for code of `internal/fusion`, whose results

@@ -11,7 +11,7 @@
 namespace hpu_reference::graph {
 
 // One argument of the code: a tensor over a buffer of the graph.
-struct FusedArgument {
+struct AotiArgument {
   int buffer;
   at::ScalarType dtype;
   std::vector<std::int64_t> sizes;
@@ -21,11 +21,11 @@ struct FusedArgument {
 };
 
 // Fused code with its arguments bound to the buffers of one graph.
-class FusedProgram {
+class AotiProgram {
  public:
   // Loads the code; `arguments` are in the order of the convention beside it. Throws if they do not fit the
   // graph.
-  FusedProgram(const std::string& path, const std::vector<FusedArgument>& arguments, const Graph& graph);
+  AotiProgram(const std::string& path, const std::vector<AotiArgument>& arguments, const Graph& graph);
 
   // True if it may run on this memory: what it writes overlaps nothing else. It was compiled for separate
   // buffers, but memory that is freed and handed out again while recording is shared.
@@ -34,7 +34,7 @@ class FusedProgram {
   void run() const;
 
  private:
-  FusedCode code_;
+  AotiLibrary code_;
   std::vector<at::Tensor> arguments_;
   std::vector<int> buffers_;   // each once
   std::vector<bool> written_;  // of `buffers_`

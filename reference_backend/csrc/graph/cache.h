@@ -10,7 +10,7 @@
 
 namespace hpu_reference::graph {
 
-class KnownGraph;
+class PredictedGraph;
 
 // The counters.
 struct CacheStatistics {
@@ -28,7 +28,7 @@ struct CacheStatistics {
 struct CacheEntry {
   std::string name;
   std::shared_ptr<Recipe> recipe;
-  std::shared_ptr<const KnownGraph> known;  // from the third launch on
+  std::shared_ptr<const PredictedGraph> predicted_graph;  // from the third launch on
   std::weak_ptr<CacheEntry> next;           // launched after it, the last time
   std::int64_t launches = 0;
 };

@@ -50,7 +50,7 @@ class Capture {
   // True between begin() and end().
   bool is_capturing() const;
   // True if what the calling thread issues on its current stream is recorded here.
-  bool is_recording_here() const;
+  bool is_recording_current_stream() const;
   // The graph as it is now, also for a caller without the lock: the recipe's, or a copy of what was recorded.
   std::shared_ptr<const Graph> snapshot() const;
   // Number of calls.
@@ -67,23 +67,23 @@ class Capture {
   // The graph as "text" or "dot".
   std::string dump(const std::string& format) const;
   // Runs the shared object in place of the calls from now on.
-  void set_fused(const std::string& path, const std::vector<FusedArgument>& arguments);
+  void set_fused(const std::string& path, const std::vector<AotiArgument>& arguments);
 
  private:
   enum class State { Empty, Capturing, Ready };
 
-  void require_ready(const char* what) const;
+  void require_ready(const char* method) const;
   void compile();
   const Graph& graph() const;
   void* address_of(std::size_t buffer) const;
   Launch make_launch() const;
-  memory::Footprint footprint() const;
+  memory::AccessSet access_set() const;
 
   // What begin() to compile() have made; reset() replaces it as a whole.
   struct Contents {
     State state = State::Empty;
     c10::StreamId stream = 0;
-    std::shared_ptr<Recording> recording;
+    std::shared_ptr<CaptureRecording> recording;
     Graph recorded;
     std::shared_ptr<Recipe> recipe;
     std::vector<void*> addresses;
@@ -93,7 +93,7 @@ class Capture {
     // Host tensors that calls copy from or to, and the bytes that they need.
     std::vector<std::pair<at::Tensor, std::size_t>> host_tensors;
     c10::Storage workspace;
-    std::optional<Exchange> exchange;  // after set_interface()
+    std::optional<IoBinding> io_binding;  // after set_interface()
   };
 
   mutable runtime::YieldingMutex<runtime::LockRank::Graph> mutex_;

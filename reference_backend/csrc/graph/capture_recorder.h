@@ -17,11 +17,11 @@
 namespace hpu_reference::graph {
 
 // The calls of one capture so far. Several threads may record: autograd has its own.
-class Recording final : public engine::CaptureRecorder {
+class CaptureRecording final : public engine::CaptureRecorder {
  public:
   // `dry_run`: memory from before the capture gets its contents back at the end. `this_thread`: as in
   // CaptureScope.
-  Recording(bool dry_run, bool this_thread);
+  CaptureRecording(bool dry_run, bool this_thread);
 
   // As engine::Recorder.
   bool record(const kernels::HostKernel& kernel,
@@ -46,7 +46,7 @@ class Recording final : public engine::CaptureRecorder {
            const std::vector<c10::IValue>& values,
            torch::jit::Stack* stack);
 
-  runtime::YieldingMutex<runtime::LockRank::Recording> mutex_;
+  runtime::YieldingMutex<runtime::LockRank::CaptureRecording> mutex_;
   bool finished_ = false;
   bool has_resized_ = false;
   const bool dry_run_;
@@ -57,6 +57,6 @@ class Recording final : public engine::CaptureRecorder {
 };
 
 // The recording that calls on this thread's current stream belong to, or nullptr.
-std::shared_ptr<Recording> current_recording();
+std::shared_ptr<CaptureRecording> current_capture_recording();
 
 }  // namespace hpu_reference::graph

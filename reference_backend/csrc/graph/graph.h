@@ -23,7 +23,7 @@ enum class Role : std::uint8_t {
 };
 
 // The role as a word.
-const char* word(Role role);
+const char* role_name(Role role);
 
 // One allocation that calls use.
 struct Buffer {
@@ -63,7 +63,7 @@ class BufferTable {
 
   // Of a capture, before a call on the stream: what is allocated there from its first one on may be the
   // graph's own. A stream that joined later brings memory from before.
-  void note_stream(c10::StreamId stream);
+  void record_stream_start(c10::StreamId stream);
 
   // Position of the storage's buffer, a new one if needed; -1 if the storage has no memory.
   int position(const c10::StorageImpl* device);
@@ -73,7 +73,7 @@ class BufferTable {
   engine::HostStorage host_at(int position);
 
   // True if the storage has a buffer here.
-  bool holds(const c10::StorageImpl* device) const;
+  bool has_buffer_for(const c10::StorageImpl* device) const;
   std::vector<Buffer>& buffers() {
     return buffers_;
   }
@@ -82,10 +82,10 @@ class BufferTable {
     written_[static_cast<std::size_t>(position)] = true;
   }
   // The memory that the recorded calls use.
-  memory::Footprint footprint() const;
+  memory::AccessSet access_set() const;
   // At the end of a capture: a buffer that the capture has made, and whose storage was given other memory
   // since, dies in the graph. False if another one's storage was, which a replay cannot repeat.
-  bool settle_resized();
+  bool resolve_resized_buffers();
   // Of a capture: true if the buffer's storage still has its memory.
   bool has_memory(std::size_t position) const;
   // True if the buffer's memory still belongs to the same tensor.
@@ -96,7 +96,7 @@ class BufferTable {
   }
 
  private:
-  bool made_here(const memory::Block& block) const;
+  bool was_allocated_in_capture(const memory::Block& block) const;
   int present_buffer(const c10::Storage& storage) const;
 
   std::uint64_t epoch_;

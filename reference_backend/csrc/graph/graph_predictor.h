@@ -14,11 +14,11 @@
 namespace hpu_reference::graph {
 
 // The calls of a graph, before the passes, and their key.
-class KnownGraph {
+class PredictedGraph {
  public:
-  // `key`: of the calls, and behind them of the buffers. `removals`: engine::learned_removals() from before
+  // `key`: of the calls, and behind them of the buffers. `removals`: engine::output_metadata_removals() from before
   // its first call.
-  KnownGraph(Graph&& graph, std::string key, std::uint64_t removals);
+  PredictedGraph(Graph&& graph, std::string key, std::uint64_t removals);
 
   // Number of calls.
   std::size_t size() const {
@@ -29,12 +29,12 @@ class KnownGraph {
     return has_random_;
   }
   // What is learned of the call at a position, if its arguments have this key; else nullptr.
-  engine::LearnedPtr learned(std::size_t position, const std::string& key) const;
+  engine::OutputMetadataPtr output_metadata(std::size_t position, const std::string& key) const;
   // True if the key of a recording, from `start` to its end, is that of the call at a position.
   bool continues(const std::string& recorded, std::size_t start, std::size_t position) const;
   // False if something was forgotten since this graph was recorded.
   bool is_valid() const {
-    return removals_ == engine::learned_removals();
+    return removals_ == engine::output_metadata_removals();
   }
   // Makes the first calls, on the buffers of a recording and with its values.
   std::vector<engine::Call> make_calls(std::size_t count,
@@ -50,7 +50,7 @@ class KnownGraph {
 };
 
 // A recording that follows a known graph, and the values that it brings.
-struct Followed {
+struct FollowedGraph {
   std::shared_ptr<CacheEntry> entry;  // nullptr: it follows none
   std::size_t calls = 0;
   std::vector<std::uint64_t> seeds;
@@ -59,23 +59,23 @@ struct Followed {
   bool active() const {
     return entry != nullptr;
   }
-  const KnownGraph& known() const {
-    return *entry->known;
+  const PredictedGraph& graph() const {
+    return *entry->predicted_graph;
   }
 };
 
 // The graphs that a recording may follow: first the one that came after the last one the time before, else
 // the latest one that begins with the same call.
-class Predictor {
+class GraphPredictor {
  public:
   // The graph that is expected next; nullptr if there is none.
   std::shared_ptr<CacheEntry> next() const;
   // The latest known graph whose first call has this metadata; nullptr if there is none.
-  std::shared_ptr<CacheEntry> beginning_with(std::uint64_t learned) const;
+  std::shared_ptr<CacheEntry> starting_with(std::uint64_t metadata_id) const;
   // Remembers that a graph was launched.
   void launched(const std::shared_ptr<CacheEntry>& entry);
   // Remembers a graph that has become known, by the metadata of its first call.
-  void add(std::uint64_t learned, const std::shared_ptr<CacheEntry>& entry);
+  void add(std::uint64_t metadata_id, const std::shared_ptr<CacheEntry>& entry);
 
  private:
   std::weak_ptr<CacheEntry> last_;

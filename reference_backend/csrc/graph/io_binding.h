@@ -13,10 +13,10 @@
 namespace hpu_reference::graph {
 
 // The inputs and outputs of one captured graph.
-class Exchange {
+class IoBinding {
  public:
   // Takes captured tensors of the graph, dense ones on the device; throws if one is not.
-  Exchange(const Graph& recorded,
+  IoBinding(const Graph& recorded,
            const std::vector<at::Tensor>& inputs,
            const std::vector<at::Tensor>& outputs);
 
@@ -31,13 +31,13 @@ class Exchange {
   // Adds the inputs' memory, as the recipe uses it.
   void add_inputs(const std::vector<at::Tensor>& inputs,
                   const Recipe& recipe,
-                  memory::Footprint& footprint) const;
+                  memory::AccessSet& access_set) const;
   // Allocates memory for the outputs that the graph makes, and writes its addresses into those of the
   // buffers. Returns it by buffer.
   std::vector<c10::Storage> place_outputs(std::vector<void*>& addresses) const;
   // The outputs of a call with these inputs and that memory.
   std::vector<at::Tensor> outputs(const std::vector<at::Tensor>& inputs,
-                                  const std::vector<c10::Storage>& fresh) const;
+                                  const std::vector<c10::Storage>& new_storages) const;
 
  private:
   struct Slot {
@@ -49,25 +49,25 @@ class Exchange {
     bool unique = true;       // inputs: no other shares the storage
     std::size_t begin = 0;    // inputs: the bytes of the storage that calls look at
     std::size_t end = 0;
-    at::Tensor kept;  // outputs that no call makes: the tensor itself
+    at::Tensor captured_output;  // outputs that no call makes: the tensor itself
   };
 
   static bool fits(const Slot& slot, const at::Tensor& tensor);
   static std::vector<bool> buffers_of(const std::vector<Slot>& slots, std::size_t buffers);
   std::int64_t shift(const std::vector<at::Tensor>& inputs, std::size_t input) const;
-  bool is_fresh(const Slot& slot) const {
-    return slot.input < 0 && !slot.kept.defined();
+  bool is_new_output(const Slot& slot) const {
+    return slot.input < 0 && !slot.captured_output.defined();
   }
 
   std::vector<Slot> inputs_;
   std::vector<Slot> outputs_;
   // Memory that the graph uses and a call does not exchange.
-  std::unordered_set<const c10::StorageImpl*> not_exchanged_;
+  std::unordered_set<const c10::StorageImpl*> unbound_storages_;
 };
 
 // Allocates device memory as a storage; `in_order` as in memory::allocate_device().
 c10::Storage device_storage(std::size_t bytes, bool in_order = true);
 // Throws if the tensor is not a dense one of the device; `what` names it, in the plural.
-void require_dense(const at::Tensor& tensor, const char* what);
+void require_dense(const at::Tensor& tensor, const char* description);
 
 }  // namespace hpu_reference::graph

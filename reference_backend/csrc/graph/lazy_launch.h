@@ -25,7 +25,7 @@ class LazyLauncher {
   };
 
   // Launches a graph on the stream: the calls that have not run, or the recipe of its entry, if none has.
-  // `not_run`: number of these calls. `key`: the graph's. `removals`: engine::learned_removals() from before
+  // `not_run`: number of these calls. `key`: the graph's. `removals`: engine::output_metadata_removals() from before
   // its first call.
   void launch(Graph&& graph,
               const std::vector<bool>& has_run,
@@ -33,23 +33,23 @@ class LazyLauncher {
               const std::shared_ptr<CacheEntry>& entry,
               const std::string& key,
               std::uint64_t removals,
-              const memory::Footprint& footprint,
+              const memory::AccessSet& access_set,
               c10::StreamId stream);
   // Launches a graph all of whose calls are those of a known one.
-  void launch_known(Followed&& followed,
+  void launch_followed(FollowedGraph&& followed,
                     const std::vector<Buffer>& buffers,
-                    const memory::Footprint& footprint,
+                    const memory::AccessSet& access_set,
                     c10::StreamId stream);
 
   // The graphs that a recording may follow.
-  Predictor predictor;
+  GraphPredictor predictor;
   Dumps dumps;
 
  private:
   void dump(const Graph& graph, const std::string& name) const;
   static void launch_recipe(const std::shared_ptr<CacheEntry>& entry,
-                            Launch&& given,
-                            const memory::Footprint& footprint,
+                            Launch&& values,
+                            const memory::AccessSet& access_set,
                             c10::StreamId stream);
 };
 

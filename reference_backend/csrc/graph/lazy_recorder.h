@@ -58,43 +58,43 @@ class LazyRecorder final : public engine::Recorder {
                   const c10::OperatorHandle& op,
                   const engine::CallArguments& arguments,
                   torch::jit::Stack* stack);
-  enum class Due { Nothing, Flush, FlushAndWait };
-  Due due();
-  void follow(Due due);
+  enum class FlushRequest { Nothing, Flush, FlushAndWait };
+  FlushRequest flush_request();
+  void fulfil(FlushRequest flush_request);
   void begin();
   void catch_up();
   void append(const kernels::HostKernel& kernel,
               const c10::OperatorHandle& op,
               const engine::CallArguments& arguments,
-              const engine::LearnedPtr& learned,
+              const engine::OutputMetadataPtr& output_metadata,
               const c10::IValue* values,
-              const std::vector<c10::Storage>& fresh,
+              const std::vector<c10::Storage>& new_storages,
               bool has_run,
               std::uint64_t seed);
   void append_call(const kernels::HostKernel& kernel,
                    const c10::OperatorHandle& op,
                    const engine::CallArguments& arguments,
-                   const engine::LearnedPtr& learned,
+                   const engine::OutputMetadataPtr& output_metadata,
                    const c10::IValue* values,
-                   const std::vector<c10::Storage>& fresh,
+                   const std::vector<c10::Storage>& new_storages,
                    bool has_run,
                    std::uint64_t seed);
-  void describe(const engine::Learned& learned,
+  void append_to_key(const engine::OutputMetadata& output_metadata,
                 const engine::CallArguments& arguments,
-                const std::vector<c10::Storage>& fresh);
+                const std::vector<c10::Storage>& new_storages);
   bool follows(const engine::CallArguments& arguments,
-               const engine::Learned& learned,
+               const engine::OutputMetadata& output_metadata,
                const c10::IValue* values,
                std::size_t start,
                std::uint64_t seed);
   void stop_following();
-  void forget();
+  void drop_recorded();
   void launch(c10::StreamId stream);
-  engine::LearnedPtr expected(const std::string& key) const;
+  engine::OutputMetadataPtr expected(const std::string& key) const;
   std::size_t recorded() const {
     return followed_.active() ? followed_.calls : calls_.size();
   }
-  Lock lock_when_ready(const memory::Footprint& arguments);
+  Lock lock_when_ready(const memory::AccessSet& arguments);
 
   // Autograd's threads record into the same graph. A thread never waits for a stream with it in hand, except
   // for memory.
@@ -102,10 +102,10 @@ class LazyRecorder final : public engine::Recorder {
   std::optional<BufferTable> table_;
   std::vector<engine::Call> calls_;
   std::vector<bool> has_run_;
-  Followed followed_;  // if it is active, the calls so far are those of a known graph and none is in calls_
+  FollowedGraph followed_;  // if it is active, the calls so far are those of a known graph and none is in calls_
   LazyLauncher launcher_;
   std::string key_;             // of the graph so far
-  std::uint64_t removals_ = 0;  // engine::learned_removals() when it began
+  std::uint64_t removals_ = 0;  // engine::output_metadata_removals() when it began
   std::size_t not_run_ = 0;
   Settings settings_;
   LazyStatistics statistics_;

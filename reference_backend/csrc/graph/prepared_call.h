@@ -16,7 +16,7 @@ class PreparedCall {
   void run(const Graph& graph, const engine::Call& call, std::uint64_t seed, const c10::IValue* lifted);
 
  private:
-  enum class State : std::uint8_t { New, Seen, Prepared, Plain };
+  enum class State : std::uint8_t { New, RanOnce, Prepared, NotPreparable };
 
   void try_to_prepare(const Graph& graph,
                       const engine::Call& call,

@@ -13,7 +13,7 @@
 
 namespace hpu_reference::graph {
 
-class FusedProgram;
+class AotiProgram;
 
 // Values of one launch: host addresses of the buffers of the recorded graph, and for each of its calls a seed
 // (0 if it is not random) and its lifted values.
@@ -82,7 +82,7 @@ class Recipe {
     return fused_runs_;
   }
   // Runs the fused program in place of the calls from now on.
-  void set_fused(std::shared_ptr<FusedProgram> program);
+  void set_fused(std::shared_ptr<AotiProgram> program);
   bool fused() const {
     return std::atomic_load(&fused_) != nullptr;
   }
@@ -108,7 +108,7 @@ class Recipe {
   bool merged_ = false;
   bool has_random_ = false;
   runtime::RankedMutex<runtime::LockRank::Recipe> mutex_;
-  std::shared_ptr<FusedProgram> fused_;
+  std::shared_ptr<AotiProgram> fused_;
   std::atomic<std::int64_t> fused_runs_{0};
 };
 

@@ -64,7 +64,7 @@ constexpr std::array<Invoke, sizeof...(N)> invokers(std::index_sequence<N...>) {
   }...};
 }
 
-constexpr auto kInvokers = invokers(std::make_index_sequence<StaticProgram::kMostArguments + 1>());
+constexpr auto kInvokers = invokers(std::make_index_sequence<StaticProgram::kMaxArguments + 1>());
 
 }  // namespace
 
@@ -161,7 +161,7 @@ at::Tensor StaticProgram::tensor_of(const Frame& frame, int number) const {
 }
 
 void StaticProgram::call_kernel(const Step& step, const Frame& frame) const {
-  std::array<void*, kMostArguments> arguments;
+  std::array<void*, kMaxArguments> arguments;
   for (std::size_t i = 0; i < step.arguments.size(); i++) {
     const auto [tensor, number] = step.arguments[i];
     if (tensor < 0) {
@@ -304,7 +304,7 @@ void StaticProgram::run_steps(Frame& frame) const {
 std::vector<c10::Storage> StaticProgram::bind(Frame& frame,
                                               const std::vector<at::Tensor>& inputs,
                                               char* workspace) const {
-  std::vector<c10::Storage> made(num_made_);
+  std::vector<c10::Storage> outputs_memory(num_made_);
   for (std::size_t i = 0; i < memories_.size(); i++) {
     const Memory& memory = memories_[i];
     char* address = nullptr;
@@ -317,13 +317,13 @@ std::vector<c10::Storage> StaticProgram::bind(Frame& frame,
     } else if (memory.role == Role::Temporary) {
       address = workspace + memory.position;
     } else if (memory.role == Role::Output) {
-      c10::Storage& storage = made[memory.position];
+      c10::Storage& storage = outputs_memory[memory.position];
       // Written at once: not memory that queued work may still read.
       storage = make_storage(memory.bytes,
                              memory::allocate_device(memory.bytes, /*in_order=*/false),
                              memory::device_allocator());
-      if (C10_UNLIKELY(runtime::needs_attention())) {
-        memory::use_now(storage.unsafeGetStorageImpl(), /*written=*/true, /*surface=*/false, kName);
+      if (C10_UNLIKELY(runtime::is_work_pending())) {
+        memory::wait_and_check_races(storage.unsafeGetStorageImpl(), /*written=*/true, /*surface=*/false, kName);
       }
       if (memory.bytes > 0) {
         address = memory::arena().to_host(storage.data());
@@ -336,36 +336,36 @@ std::vector<c10::Storage> StaticProgram::bind(Frame& frame,
       frame.storages[i].unsafeGetStorageImpl()->set_data_ptr_noswap(borrowed(address));
     }
   }
-  return made;
+  return outputs_memory;
 }
 
 std::optional<std::vector<at::Tensor>> StaticProgram::run(const std::vector<at::Tensor>& inputs) {
   // Profilers are called back by operators, which a program passes over; one of the device has rows of its
   // steps.
   if ((at::hasCallbacks() && !runtime::is_profiled()) || c10::impl::dispatch_mode_enabled() ||
-      !fits(inputs) || (runtime::needs_attention() && runtime::is_capturing())) {
+      !fits(inputs) || (runtime::is_work_pending() && runtime::is_capturing())) {
     return std::nullopt;
   }
   kernels::HostCall call;
-  if (C10_UNLIKELY(runtime::needs_attention())) {
+  if (C10_UNLIKELY(runtime::is_work_pending())) {
     for (const at::Tensor& input : inputs) {
-      memory::use_now(storage_of(input), writes_, /*surface=*/false, kName);
+      memory::wait_and_check_races(storage_of(input), writes_, /*surface=*/false, kName);
     }
   }
   Lease lease(*this);
   // In a HostCall this is memory of the device.
   const c10::DataPtr workspace = memory::host_allocator()->allocate(workspace_);
-  const auto made = bind(*lease, inputs, static_cast<char*>(workspace.get()));
+  const auto outputs_memory = bind(*lease, inputs, static_cast<char*>(workspace.get()));
   {
     const runtime::TraceSpan span(runtime::TraceKind::Recipe, name_);
     run_steps(*lease);
   }
   runs_.fetch_add(1, std::memory_order_relaxed);
-  return results(inputs, made, *lease, call);
+  return results(inputs, outputs_memory, *lease, call);
 }
 
 std::vector<at::Tensor> StaticProgram::results(const std::vector<at::Tensor>& inputs,
-                                               const std::vector<c10::Storage>& made,
+                                               const std::vector<c10::Storage>& outputs_memory,
                                                Frame& frame,
                                                kernels::HostCall& call) const {
   std::vector<at::Tensor> results(outputs_.size());
@@ -383,7 +383,7 @@ std::vector<at::Tensor> StaticProgram::results(const std::vector<at::Tensor>& in
     const at::Tensor* input = is_input ? &inputs[memory.position] : nullptr;
     results[i] = is_input && value.base < 0
                      ? *input
-                     : make_tensor(is_input ? input->storage() : made[memory.position],
+                     : make_tensor(is_input ? input->storage() : outputs_memory[memory.position],
                                    c10::DispatchKey::HPU,
                                    *value.dtype,
                                    value.sizes,

@@ -60,7 +60,7 @@ int StaticProgram::add_view(int base, const Sizes& sizes, const Sizes& strides, 
 void StaticProgram::add_kernel(const std::string& library,
                                const std::vector<KernelArgument>& arguments,
                                const std::string& name) {
-  TORCH_CHECK(arguments.size() <= kMostArguments, "a kernel of ", library, " has too many arguments");
+  TORCH_CHECK(arguments.size() <= kMaxArguments, "a kernel of ", library, " has too many arguments");
   // Never closed: the interpreter, which has loaded it too, does not close it either.
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   TORCH_CHECK(handle != nullptr, "cannot load ", library, ": ", dlerror());

@@ -32,7 +32,7 @@ class UnexpectedLayout : public std::runtime_error {
 class StaticProgram {
  public:
   using Sizes = std::vector<std::int64_t>;
-  static constexpr std::size_t kMostArguments = 64;  // of a kernel
+  static constexpr std::size_t kMaxArguments = 64;  // of a kernel
   // An argument of a kernel: the address of a tensor, or (tensor -1) the number.
   using KernelArgument = std::pair<int, std::int64_t>;
   // An argument of an operator: a value, a tensor, a list of tensors, or one of tensors and gaps (-1).
@@ -136,7 +136,7 @@ class StaticProgram {
   void check_layout(const Step& step, const Frame& frame) const;
   void check_alignment(const Step& step, const Frame& frame) const;
   std::vector<at::Tensor> results(const std::vector<at::Tensor>& inputs,
-                                  const std::vector<c10::Storage>& made,
+                                  const std::vector<c10::Storage>& outputs_memory,
                                   Frame& frame,
                                   kernels::HostCall& call) const;
 

@@ -17,7 +17,7 @@ namespace hpu_reference::kernels {
 namespace {
 
 // An unknown name is reported when the package is imported, which is where it can be.
-std::string profile_name() {
+std::string hardware_model() {
   const char* text = std::getenv("HPU_REFERENCE_PROFILE");
   return text == nullptr ? "" : text;
 }
@@ -38,7 +38,7 @@ void for_each_element(const at::Tensor& tensor, Function function) {
     return;
   }
   c10::SmallVector<std::int64_t, 8> position(sizes.size(), 0);
-  for (std::int64_t left = tensor.numel(); left > 0; left--) {
+  for (std::int64_t remaining = tensor.numel(); remaining > 0; remaining--) {
     std::int64_t offset = 0;
     for (std::size_t d = 0; d < sizes.size(); d++) {
       offset += position[d] * strides[d];
@@ -92,10 +92,10 @@ void check_range(const at::Tensor& target, const at::Tensor& source) {
 
 }  // namespace
 
-const bool g_profiled = !profile_name().empty();
+const bool g_has_hardware_limits = !hardware_model().empty();
 
 double largest_e4m3() {
-  static const bool small = profile_name() == "gaudi2";
+  static const bool small = hardware_model() == "gaudi2";
   return small ? 240 : 448;
 }
 

@@ -15,9 +15,9 @@
 namespace hpu_reference::kernels {
 
 // True if the process has a profile.
-extern const bool g_profiled;
-inline bool is_profiled() {
-  return g_profiled;
+extern const bool g_has_hardware_limits;
+inline bool has_hardware_limits() {
+  return g_has_hardware_limits;
 }
 
 // Largest finite number of float8_e4m3fn: 240 on gaudi2, otherwise 448.

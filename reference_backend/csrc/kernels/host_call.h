@@ -60,8 +60,8 @@ class HostCall {
 
   // Does not wait for work that only reads the arguments which follow, although they are Access::Write: the
   // caller knows that they keep their values.
-  void keep_values() {
-    keeps_values_ = true;
+  void assume_values_unchanged() {
+    values_unchanged_ = true;
   }
 
   // Accepts tensors larger than their storage: resize_() makes the storage fit.
@@ -70,7 +70,7 @@ class HostCall {
   }
 
  private:
-  friend class ExtendedLayouts;
+  friend class NonStridedLayouts;
 
   struct StoragePair {
     c10::StorageImpl* device;  // of an argument, or of a result that was copied
@@ -92,13 +92,13 @@ class HostCall {
   at::Tensor host_dense(const at::Tensor& tensor, Access access, const char* name);
   void check_storage(const c10::TensorImpl* tensor, const char* name) const;
   at::Tensor cpu_argument(const at::Tensor& tensor, Access access, const char* name) const;
-  void adopt_storage_of(c10::TensorImpl* impl, bool kept_by_others);
+  void adopt_storage_of(c10::TensorImpl* impl, bool has_other_owners);
   c10::StorageImpl* device_storage_for(c10::StorageImpl* host) const;
   void write_back(const TensorPair& pair);
   void write_back_all(bool failed);
 
   c10::impl::ExcludeDispatchKeyGuard keys_;
-  memory::HostDetour detour_;
+  memory::AllocationRedirect redirect_;
   const bool surface_;
   const char* name_ = "an operator";  // of the latest argument
   void add(StoragePair&& pair);
@@ -118,7 +118,7 @@ class HostCall {
   Positions storage_positions_;
   bool cpu_tensors_allowed_ = false;
   bool short_storages_allowed_ = false;
-  bool keeps_values_ = false;
+  bool values_unchanged_ = false;
   bool finished_ = false;
 };
 

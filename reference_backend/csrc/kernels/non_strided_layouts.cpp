@@ -103,7 +103,7 @@ c10::intrusive_ptr<at::SparseCsrTensorImpl> make_compressed(at::Layout layout, c
   return impl;
 }
 
-at::Tensor ExtendedLayouts::host(HostCall& call, const at::Tensor& tensor, Access access, const char* name) {
+at::Tensor NonStridedLayouts::host(HostCall& call, const at::Tensor& tensor, Access access, const char* name) {
   const auto convert = [&](const at::Tensor& part) { return call.host(part, access, name); };
   if (has(tensor, DispatchKey::SparseHPU)) {
     auto* source = sparse(tensor);
@@ -147,27 +147,27 @@ at::Tensor ExtendedLayouts::host(HostCall& call, const at::Tensor& tensor, Acces
       source->get_storage_offsets()));
 }
 
-at::Tensor ExtendedLayouts::device(HostCall& call, at::Tensor&& result) {
+at::Tensor NonStridedLayouts::device(HostCall& call, at::Tensor&& result) {
   c10::TensorImpl* impl = result.unsafeGetTensorImpl();
   if (has(result, DispatchKey::SparseCPU)) {
     auto* source = sparse(result);
     at::Tensor indices = device_part(call, source->indices());
     at::Tensor values = device_part(call, source->values());
-    auto fresh =
+    auto converted =
         c10::make_intrusive<at::SparseTensorImpl>(DispatchKeySet(DispatchKey::SparseHPU), source->dtype());
-    fresh->raw_resize_(source->sparse_dim(), source->dense_dim(), source->sizes());
-    fresh->set_indices_and_values_unsafe(indices, values);
-    fresh->set_coalesced(source->coalesced());
-    return at::Tensor(std::move(fresh));
+    converted->raw_resize_(source->sparse_dim(), source->dense_dim(), source->sizes());
+    converted->set_indices_and_values_unsafe(indices, values);
+    converted->set_coalesced(source->coalesced());
+    return at::Tensor(std::move(converted));
   }
   if (has(result, DispatchKey::SparseCsrCPU)) {
     auto* source = compressed(result);
-    auto fresh = make_compressed(source->layout(), source->dtype());
-    fresh->set_member_tensors(device_part(call, source->compressed_indices()),
+    auto converted = make_compressed(source->layout(), source->dtype());
+    converted->set_member_tensors(device_part(call, source->compressed_indices()),
                               device_part(call, source->plain_indices()),
                               device_part(call, source->values()),
                               source->sizes());
-    return at::Tensor(std::move(fresh));
+    return at::Tensor(std::move(converted));
   }
   if (impl->key_set().has(DispatchKey::NestedTensor)) {
     auto* source = nested(result);
@@ -194,7 +194,7 @@ at::Tensor ExtendedLayouts::device(HostCall& call, at::Tensor&& result) {
   return std::move(result);
 }
 
-void ExtendedLayouts::write_back(HostCall& call, const at::Tensor& device, const at::Tensor& host) {
+void NonStridedLayouts::write_back(HostCall& call, const at::Tensor& device, const at::Tensor& host) {
   if (has(host, DispatchKey::SparseCPU)) {
     auto* source = sparse(host);
     auto* target = sparse(device);

@@ -12,7 +12,7 @@ namespace hpu_reference::kernels {
 c10::intrusive_ptr<at::SparseCsrTensorImpl> make_compressed(at::Layout layout, caffe2::TypeMeta dtype);
 
 // The part of HostCall for these layouts; see there for its methods.
-class ExtendedLayouts {
+class NonStridedLayouts {
  public:
   static at::Tensor host(HostCall& call, const at::Tensor& tensor, Access access, const char* name);
   static at::Tensor device(HostCall& call, at::Tensor&& result);

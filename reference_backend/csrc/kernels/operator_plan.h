@@ -24,8 +24,8 @@ struct OperatorPlan {
   bool copies = false;            // copy_()
   std::vector<bool> cpu_allowed;  // one per argument: may be a CPU tensor of one or more dimensions
   bool dense_inputs = false;      // the CPU's kernel reads beyond an expanded input
-  bool grows_storage = false;     // resize_()
-  int places = -1;                // position of an argument of places that may be of 32 bits, or -1
+  bool resizes_storage = false;     // resize_()
+  int index_argument = -1;                // position of an argument of places that may be of 32 bits, or -1
 
   // Facts for the engine. A lifted argument is one whose value has no influence on the results' metadata.
   std::vector<bool> lifts_scalar;       // one per argument

@@ -55,7 +55,7 @@ std::unique_ptr<PreparedKernel> prepare_relu(const std::vector<c10::IValue>& arg
 
 }  // namespace
 
-const PreparedTable& prepared_other_kernels() {
+const PreparedTable& prepared_binary_kernels() {
   using namespace at::native;  // NOLINT: the names of the classes
   static const auto* table = new PreparedTable{
       {"aten::relu", &prepare_relu},

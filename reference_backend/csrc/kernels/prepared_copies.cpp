@@ -64,7 +64,7 @@ std::unique_ptr<PreparedKernel> prepare_zero(const std::vector<c10::IValue>&,
 
 }  // namespace
 
-const PreparedTable& prepared_byte_kernels() {
+const PreparedTable& prepared_copy_kernels() {
   static const auto* table = new PreparedTable{
       {"aten::copy_", &prepare_copy},
       {"aten::clone", &prepare_clone},

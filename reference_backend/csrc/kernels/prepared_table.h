@@ -19,8 +19,8 @@ using PreparedTable = std::vector<std::pair<std::string, PrepareFunction>>;
 // Pointwise operators of one tensor, and their gradients.
 const PreparedTable& prepared_unary_kernels();
 // Pointwise operators of several tensors, comparisons, reductions, products of matrices.
-const PreparedTable& prepared_other_kernels();
+const PreparedTable& prepared_binary_kernels();
 // Copies and zeros, as bytes.
-const PreparedTable& prepared_byte_kernels();
+const PreparedTable& prepared_copy_kernels();
 
 }  // namespace hpu_reference::kernels

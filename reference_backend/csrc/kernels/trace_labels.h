@@ -11,6 +11,6 @@ namespace hpu_reference::kernels {
 std::size_t bytes_of(const c10::IValue* values, std::size_t count);
 
 // The name of a copy's row.
-const std::string& name_of_copy(bool from_device, bool to_device);
+const std::string& copy_label(bool from_device, bool to_device);
 
 }  // namespace hpu_reference::kernels

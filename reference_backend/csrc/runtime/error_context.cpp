@@ -12,7 +12,7 @@ namespace hpu_reference::runtime {
 
 namespace {
 
-// A copy of the error with a context added; null unless it is of this very class.
+// Returns a copy of the error with a context added, or null if the error is not exactly of this class.
 template <class Kind>
 std::exception_ptr with_context(const c10::Error& error, const std::string& context) {
   if (typeid(error) != typeid(Kind)) {

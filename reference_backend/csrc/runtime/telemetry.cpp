@@ -26,7 +26,7 @@ void set_listener(Listener given) {
   listener() = given ? std::make_shared<Listener>(std::move(given)) : nullptr;
 }
 
-void publish(const char* name, const NoticeParameters& parameters) {
+void emit_event(const char* name, const TelemetryParameters& parameters) {
   if (!has_listener() || is_forked_child()) {
     return;
   }

@@ -31,7 +31,7 @@ class Subject:
 
 def _error(recorder: Recorder, target: Target, error: Exception) -> None:
     recorder.compared(1)
-    report_error(target, recorder, error, what="the call")
+    report_error(target, recorder, error, label="the call")
 
 
 def _raised(call: Callable[[], Any]) -> Exception:

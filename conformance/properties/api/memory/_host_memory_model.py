@@ -13,7 +13,7 @@ import torch
 
 from conformance.behaviours.lab import Lab
 
-WORDS = ("allocated_bytes", "reserved_bytes", "active_bytes")
+STATISTICS = ("allocated_bytes", "reserved_bytes", "active_bytes")
 #: More bytes than any machine has, and fewer than overflow.
 TOO_MUCH = 1 << 52
 
@@ -64,67 +64,76 @@ class ModelMemory(DeviceMemory):
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
-        self.now = self.most = self.kept = self.taken = self.given = 0
+        self.current_bytes = self.peak_bytes = self.reserved_bytes = self.allocated_total = (
+            self.freed_total
+        ) = 0
 
     def make(self, size: int) -> torch.Tensor:
         if size >= TOO_MUCH:
             raise torch.OutOfMemoryError(f"{size} bytes are more than there are")
         tensor = super().make(size)
-        self.now += size
-        self.taken += size
-        self.most = max(self.most, self.now)
-        self.kept = max(self.kept, self.now)
+        self.current_bytes += size
+        self.allocated_total += size
+        self.peak_bytes = max(self.peak_bytes, self.current_bytes)
+        self.reserved_bytes = max(self.reserved_bytes, self.current_bytes)
         weakref.finalize(tensor.untyped_storage(), self._free, size)
         return tensor
 
     def _free(self, size: int) -> None:
-        self.now -= size
-        self.given += size
+        self.current_bytes -= size
+        self.freed_total += size
 
     def settle(self) -> None:
         return None
 
     def allocated(self) -> int:
-        return self.now
+        return self.current_bytes
 
     def reserved(self) -> int:
-        return self.kept
+        return self.reserved_bytes
 
     def peak(self) -> int:
-        return self.most
+        return self.peak_bytes
 
     def reset_peak(self) -> None:
-        self.most = self.now
+        self.peak_bytes = self.current_bytes
 
     def reset_accumulated(self) -> None:
-        self.taken, self.given = 0, 0
+        self.allocated_total, self.freed_total = 0, 0
 
     def stats(self) -> dict[str, Any]:
         statistics: dict[str, Any] = {}
-        for word in WORDS:
-            now, most = (self.kept, self.kept) if word == WORDS[1] else (self.now, self.most)
-            statistics |= {f"{word}.all.current": now, f"{word}.all.peak": most}
-            statistics |= {f"{word}.all.allocated": self.taken, f"{word}.all.freed": self.given}
+        for name in STATISTICS:
+            now, most = (
+                (self.reserved_bytes, self.reserved_bytes)
+                if name == STATISTICS[1]
+                else (self.current_bytes, self.peak_bytes)
+            )
+            statistics |= {f"{name}.all.current": now, f"{name}.all.peak": most}
+            statistics |= {
+                f"{name}.all.allocated": self.allocated_total,
+                f"{name}.all.freed": self.freed_total,
+            }
         return statistics
 
     def empty(self) -> None:
-        self.kept = self.now
+        self.reserved_bytes = self.current_bytes
 
 
-def usual(lab: Lab) -> DeviceMemory:
+def default_memory(lab: Lab) -> DeviceMemory:
     """The device's memory, or the model if the side is the host."""
     return ModelMemory(lab) if lab.device.type == "cpu" else DeviceMemory(lab)
 
 
-_make: Callable[[Lab], DeviceMemory] = usual
+_make: Callable[[Lab], DeviceMemory] = default_memory
 
 
-def of(lab: Lab) -> DeviceMemory:
+def memory_of(lab: Lab) -> DeviceMemory:
     """Return the memory of a side."""
     return _make(lab)
 
 
-def replace(make: Callable[[Lab], DeviceMemory] | None) -> None:
+def replace_memory(make: Callable[[Lab], DeviceMemory] | None) -> None:
     """Make :func:`of` give another memory (for tests); None puts the real one back."""
     global _make
-    _make = make or usual
+    _make = make or default_memory

@@ -25,7 +25,7 @@ from conformance.behaviours.lab import Lab, own_work
 PATIENCE = 30.0
 
 
-def _in_child(work: Callable[[], bytes]) -> bytes:
+def _reply_of_forked_child(work: Callable[[], bytes]) -> bytes:
     """Run ``work`` in a forked child and return its answer: b"" if the child dies, b"late" if it hangs."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -33,10 +33,10 @@ def _in_child(work: Callable[[], bytes]) -> bytes:
         with contextlib.suppress(BaseException):
             os.close(reading)
             try:
-                report = work()
+                reply = work()
             except BaseException as error:
-                report = f"{type(error).__name__}: {error}".encode()[:200]
-            os.write(writing, report)
+                reply = f"{type(error).__name__}: {error}".encode()[:200]
+            os.write(writing, reply)
         os._exit(0)
     os.close(writing)
     try:
@@ -52,7 +52,7 @@ def _in_child(work: Callable[[], bytes]) -> bytes:
 
 
 @contextlib.contextmanager
-def _strategy(name: str) -> Iterator[None]:
+def _sharing_strategy(name: str) -> Iterator[None]:
     before = mp.get_sharing_strategy()
     mp.set_sharing_strategy(name)
     try:
@@ -61,7 +61,7 @@ def _strategy(name: str) -> Iterator[None]:
         mp.set_sharing_strategy(before)
 
 
-def _strategies() -> list[str]:
+def _sharing_strategies() -> list[str]:
     return sorted(mp.get_all_sharing_strategies())
 
 
@@ -76,14 +76,19 @@ def host_memory_is_shared(lab: Lab) -> None:
     stay apart.
     """
     used = lab.integers(10)
-    for name in _strategies():
-        with _strategy(name):
+    for name in _sharing_strategies():
+        with _sharing_strategy(name):
             shared, private = torch.zeros(5, 5), torch.zeros(5, 5)
             lab.holds(f"not shared at first, {name}", not shared.is_shared())
             shared.share_memory_()
             lab.holds(f"shared, {name}", shared.is_shared() and shared[1].is_shared())
-            lab.holds(f"the child is done, {name}", _in_child(lambda: _add_three(shared)) == b"done")
-            lab.holds(f"also with private memory, {name}", _in_child(lambda: _add_three(private)) == b"done")
+            lab.holds(
+                f"the child is done, {name}", _reply_of_forked_child(lambda: _add_three(shared)) == b"done"
+            )
+            lab.holds(
+                f"also with private memory, {name}",
+                _reply_of_forked_child(lambda: _add_three(private)) == b"done",
+            )
             lab.same(f"what the parent sees, {name}", (shared, private), host=True)
             empty = torch.empty(0).share_memory_()
             lab.holds(f"nothing can be shared, {name}", empty.is_shared())
@@ -105,13 +110,13 @@ def tensors_through_queues(lab: Lab) -> None:
     """Host tensors go through a queue in shared memory, keeping views, parameters and flags; results with a
     graph are refused.
     """
-    for name in _strategies():
-        with _strategy(name):
+    for name in _sharing_strategies():
+        with _sharing_strategy(name):
             base = torch.arange(25.0).view(5, 5)
-            got = _through_pickle([base, base[2], base[:, 1]])
-            lab.same(f"values, {name}", got, host=True)
-            got[1].fill_(9)
-            lab.same(f"memory is shared, {name}", (base, got[0]), host=True)
+            received_tensors = _through_pickle([base, base[2], base[:, 1]])
+            lab.same(f"values, {name}", received_tensors, host=True)
+            received_tensors[1].fill_(9)
+            lab.same(f"memory is shared, {name}", (base, received_tensors[0]), host=True)
             for dtype in (torch.float32, torch.int64):
                 lab.same(f"empty, {name}, {dtype}", _through_pickle(torch.empty(0, dtype=dtype)), host=True)
             for needs in (True, False):
@@ -130,12 +135,12 @@ def tensors_through_queues(lab: Lab) -> None:
     lab.same("the device", lab.integers(3) * 2)
 
 
-def _try_device(device: torch.device) -> bytes:
+def _use_device(device: torch.device) -> bytes:
     torch.ones(3, device=device).sum().item()
     return b"worked"
 
 
-def _host_work() -> bytes:
+def _work_on_host() -> bytes:
     x = torch.arange(10.0)
     return b"done" if float((x * x).sum()) == 285.0 else b"wrong"
 
@@ -146,21 +151,21 @@ def forks_beside_a_device(lab: Lab) -> None:
     host continues, and so does the parent.
     """
     x = lab.integers(1000)
-    kept = x.sum()
+    total = x.sum()
     with own_work():
         before = x.cpu().clone()
-    report = _in_child(lambda: _try_device(lab.device))
-    lab.holds("the child neither hangs nor dies", report not in (b"late", b""))
-    told = report == b"worked" or report.startswith(b"RuntimeError")
-    lab.holds("it works, or a RuntimeError says that it may not", told)
-    lab.holds("the child's work on the host goes on", _in_child(_host_work) == b"done")
+    reply = _reply_of_forked_child(lambda: _use_device(lab.device))
+    lab.holds("the child neither hangs nor dies", reply not in (b"late", b""))
+    as_documented = reply == b"worked" or reply.startswith(b"RuntimeError")
+    lab.holds("it works, or a RuntimeError says that it may not", as_documented)
+    lab.holds("the child's work on the host goes on", _reply_of_forked_child(_work_on_host) == b"done")
 
     def frees() -> bytes:
         nonlocal x
         del x
         return b"freed"
 
-    lab.holds("a child may drop what it inherited", _in_child(frees) == b"freed")
+    lab.holds("a child may drop what it inherited", _reply_of_forked_child(frees) == b"freed")
     time.sleep(0)
     lab.holds("the parent's values are untouched", torch.equal(x.cpu(), before))
-    lab.same("the parent goes on", (x + 1, kept))
+    lab.same("the parent goes on", (x + 1, total))

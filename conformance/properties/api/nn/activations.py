@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import whole
+from conformance.properties.api._exact_modules import with_whole_number_state
 
 NAN, INF = math.nan, math.inf
 
@@ -216,7 +216,7 @@ def layers_of_nothing(lab: Lab) -> None:
         ("multi margin loss", nn.MultiMarginLoss(reduction="none"), ((0, 3),)),
         ("multi label margin loss", nn.MultiLabelMarginLoss(reduction="none"), ((0, 3),)),
     ):
-        whole(lab, module)
+        with_whole_number_state(lab, module)
         inputs = [lab.integers(*shape, requires_grad=True) for shape in shapes]
         extra = []
         if "loss" in name:

@@ -14,7 +14,7 @@ from torch.autograd import forward_ad, gradcheck
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._numpy_values import values
+from conformance.properties.api._numpy_values import to_wide_array
 
 #: torch's functions without their stubs, which know no ``out=`` of some.
 inner: Any = torch._C._nn
@@ -49,11 +49,11 @@ def losses_of_broadcast_targets(lab: Lab) -> None:
                 lab.expect(
                     f"{name}, {word}: sum",
                     function(left, right, reduction="sum"),
-                    values(each).sum(),
+                    to_wide_array(each).sum(),
                     roundings=64,
                 )
                 mean = function(left, right, reduction="mean")
-                lab.expect(f"{name}, {word}: mean", mean, values(each).mean(), roundings=64)
+                lab.expect(f"{name}, {word}: mean", mean, to_wide_array(each).mean(), roundings=64)
         target = lab.integers(5, 10, requires_grad=True)
         result = function(lab.integers(5, 10), target, reduction="none")
         lab.holds(f"{name}: a target with a gradient keeps the shape", result.shape == target.shape)

@@ -12,11 +12,11 @@ from torch import nn
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import whole
+from conformance.properties.api._exact_modules import with_whole_number_state
 
 
 def _layers(lab: Lab, count: int) -> list[nn.Linear]:
-    return [whole(lab, nn.Linear(2, 2)) for _ in range(count)]
+    return [with_whole_number_state(lab, nn.Linear(2, 2)) for _ in range(count)]
 
 
 @behaviour("nn", level="core", sees=("value", "error"))

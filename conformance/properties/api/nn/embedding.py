@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import whole
+from conformance.properties.api._exact_modules import with_whole_number_state
 
 MODES = ("sum", "mean", "max")
 
@@ -77,7 +77,7 @@ def embeddings(lab: Lab) -> None:
 @behaviour("nn", capabilities=("sparse", "autograd"), sees=("value",))
 def sparse_embeddings(lab: Lab) -> None:
     """With sparse=True the gradient is a COO tensor of the rows that were picked, as often as they were."""
-    module: Any = whole(lab, nn.Embedding(10, 3, sparse=True))
+    module: Any = with_whole_number_state(lab, nn.Embedding(10, 3, sparse=True))
     module(lab.put([7, 1, 3])).sum().backward()
     grad: Any = module.weight.grad
     lab.holds("the gradient is sparse", grad.is_sparse and not grad.is_coalesced())
@@ -93,7 +93,7 @@ def sparse_embeddings(lab: Lab) -> None:
     half = module.to(torch.float16)
     lab.same("cast", (half.weight.dtype, half(lab.put([1, 2]))))
     for mode in ("sum", "mean"):
-        bag: Any = whole(lab, nn.EmbeddingBag(6, 2, mode=mode, sparse=True))
+        bag: Any = with_whole_number_state(lab, nn.EmbeddingBag(6, 2, mode=mode, sparse=True))
         bag(lab.put([1, 1, 4, 5]), lab.put([0, 3])).sum().backward()
         lab.close(f"of bags by {mode}", bag.weight.grad.to_dense(), roundings=8)
 

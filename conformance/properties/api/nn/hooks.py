@@ -12,11 +12,13 @@ from torch.nn.modules import module as registry
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import whole
+from conformance.properties.api._exact_modules import with_whole_number_state
 
 
 def _net(lab: Lab) -> nn.Sequential:
-    return nn.Sequential(whole(lab, nn.Linear(2, 2)), whole(lab, nn.Linear(2, 2)))
+    return nn.Sequential(
+        with_whole_number_state(lab, nn.Linear(2, 2)), with_whole_number_state(lab, nn.Linear(2, 2))
+    )
 
 
 @behaviour("nn", level="core", sees=("value",))
@@ -201,7 +203,7 @@ def corners_of_backward_hooks(lab: Lab) -> None:
     out, word = words("word", x)
     out.sum().backward()
     lab.same("None beside tensors", (given, word))
-    linear = whole(lab, nn.Linear(2, 3))
+    linear = with_whole_number_state(lab, nn.Linear(2, 3))
     calls: list[Any] = []
     handle = linear.register_full_backward_hook(
         lambda module, inputs, outputs: calls.append((inputs, outputs))

@@ -12,7 +12,7 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import whole
+from conformance.properties.api._exact_modules import with_whole_number_state
 
 #: Lazy class, its arguments, the class that it becomes with its arguments, and the input's shape.
 CASES: tuple[tuple[Any, tuple[Any, ...], Any, tuple[Any, ...], tuple[int, ...]], ...] = (
@@ -59,7 +59,7 @@ def lazy_modules_become_real(lab: Lab) -> None:
         lab.same(f"{make.__name__}: sizes", names)
         if not _norm(make):
             lab.holds(f"{make.__name__} has random values", bool((module.weight != 0).any()))
-        whole(lab, module, low=0)
+        with_whole_number_state(lab, module, low=0)
         lab.close(f"{make.__name__}: result", module(x), roundings=64, matrix=True)
         if "Transpose" in make.__name__:
             size = tuple(side + 1 for side in shape[2:])
@@ -86,7 +86,7 @@ def states_of_lazy_modules(lab: Lab) -> None:
     """
     for make, few, real, full, shape in CASES:
         options = {"affine": True, "track_running_stats": True} if _norm(make) else {}
-        source = whole(lab, real(*full, **options), low=0).eval()
+        source = with_whole_number_state(lab, real(*full, **options), low=0).eval()
         module = _lazy(lab, make, few, **options)
         module.load_state_dict(source.state_dict())
         module.eval()
@@ -124,7 +124,7 @@ def copies_of_lazy_modules(lab: Lab) -> None:
                 )
             x = lab.integers(*shape)
             module(x)
-            whole(lab, module, low=0)
+            with_whole_number_state(lab, module, low=0)
             copied = again(module)
             lab.holds(f"{make.__name__} is real after {word}", type(copied) is real)
             lab.close(f"{make.__name__}: result after {word}", copied(x), roundings=64, matrix=True)

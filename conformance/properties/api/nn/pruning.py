@@ -13,7 +13,7 @@ from torch.nn.utils import prune
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import whole
+from conformance.properties.api._exact_modules import with_whole_number_state
 
 
 @behaviour("nn", sees=("value",))
@@ -45,7 +45,10 @@ def pruning_by_scores(lab: Lab) -> None:
     """Importance scores decide in place of the values what is pruned, in one module and over several; scores
     that are the values change nothing.
     """
-    first, second = whole(lab, nn.Linear(4, 2)), whole(lab, nn.Linear(3, 1))
+    first, second = (
+        with_whole_number_state(lab, nn.Linear(4, 2)),
+        with_whole_number_state(lab, nn.Linear(3, 1)),
+    )
     first.weight = nn.Parameter(lab.put([[1.0, 2.0, 3.0, 4.0], [-4.0, -3.0, -2.0, -1.0]]))
     second.weight = nn.Parameter(lab.put([[0.0, 0.125, -2.0]]))
     prune.global_unstructured(
@@ -81,7 +84,11 @@ def pruned_modules_saved(lab: Lab) -> None:
     into a module that is pruned too.
     """
     x = lab.integers(3, 4)
-    model = nn.Sequential(whole(lab, nn.Linear(4, 3)), nn.ReLU(), whole(lab, nn.Linear(3, 1)))
+    model = nn.Sequential(
+        with_whole_number_state(lab, nn.Linear(4, 3)),
+        nn.ReLU(),
+        with_whole_number_state(lab, nn.Linear(3, 1)),
+    )
     lab.same("names before", sorted(model.state_dict()))
     values = torch.arange(-6.0, 6.0, device=lab.device).view(3, 4)
     model[0].weight = nn.Parameter(values)
@@ -96,7 +103,11 @@ def pruned_modules_saved(lab: Lab) -> None:
     for name, copied in {"saved": loaded, "pickled": pickle.loads(pickle.dumps(model))}.items():
         lab.same(f"{name}: names", sorted(copied.state_dict()))
         lab.same(f"{name}: weight and result", [copied[0].weight, copied(x)])
-    other = nn.Sequential(whole(lab, nn.Linear(4, 3)), nn.ReLU(), whole(lab, nn.Linear(3, 1)))
+    other = nn.Sequential(
+        with_whole_number_state(lab, nn.Linear(4, 3)),
+        nn.ReLU(),
+        with_whole_number_state(lab, nn.Linear(3, 1)),
+    )
     lab.raises(
         "a pruned state in a plain module",
         lambda: other.load_state_dict(model.state_dict()),
@@ -123,7 +134,7 @@ def pruning_methods_of_ones_own(lab: Lab) -> None:
         def compute_mask(self, t: torch.Tensor, default_mask: torch.Tensor) -> torch.Tensor:
             return torch.ones_like(t)
 
-    module = whole(lab, nn.Linear(4, 3))
+    module = with_whole_number_state(lab, nn.Linear(4, 3))
     plain = module(x)
     plain.sum().backward()
     before: list[Any] = [plain.detach(), module.weight.grad, module.bias.grad]
@@ -134,7 +145,10 @@ def pruning_methods_of_ones_own(lab: Lab) -> None:
     lab.same("results and gradients before", before)
     lab.same("results and gradients after", [pruned, module.weight_orig.grad, module.bias.grad])
     lab.holds("calling it twice gives the same", torch.equal(module(x), module(x)))
-    for make in (lambda: whole(lab, nn.Linear(4, 3)), lambda: whole(lab, nn.Conv1d(2, 2, 2))):
+    for make in (
+        lambda: with_whole_number_state(lab, nn.Linear(4, 3)),
+        lambda: with_whole_number_state(lab, nn.Conv1d(2, 2, 2)),
+    ):
         for name in ("weight", "bias"):
             whole_one = make()
             broken = mock.patch.object(prune.L1Unstructured, "compute_mask", side_effect=KeyError("no mask"))

@@ -11,14 +11,14 @@ from torch.nn.utils import rnn
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import gradients, whole
+from conformance.properties.api._exact_modules import gradients_by_name, with_whole_number_state
 
 MODULES = (nn.RNN, nn.LSTM, nn.GRU)
 
 
 def _small(lab: Lab, module: nn.Module) -> nn.Module:
     """Set weights between minus one and one, so that gates do not saturate."""
-    whole(lab, module)
+    with_whole_number_state(lab, module)
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.mul_(0.25)
@@ -45,7 +45,7 @@ def recurrent_modules(lab: Lab) -> None:
             lab.close(f"{word}: result", (y, last), roundings=256, matrix=True)
             push = lab.floats(*y.shape)
             y.backward(push)
-            lab.close(f"{word}: gradients", (x.grad, gradients(module)), roundings=1024, matrix=True)
+            lab.close(f"{word}: gradients", (x.grad, gradients_by_name(module)), roundings=1024, matrix=True)
     for make in MODULES:
         module = _small(lab, make(3, 4))
         x = lab.floats(5, 2, 3)
@@ -74,7 +74,7 @@ def recurrent_modules(lab: Lab) -> None:
             matrix=True,
         )
         lab.same(f"{make.__name__}: no samples", module(lab.floats(5, 0, 3))[0].shape)
-    relu = whole(lab, nn.RNN(2, 2, nonlinearity="relu", bias=False), low=0, high=3)
+    relu = with_whole_number_state(lab, nn.RNN(2, 2, nonlinearity="relu", bias=False), low=0, high=3)
     lab.same("relu of whole numbers", relu(lab.integers(3, 1, 2)))
     project = _small(lab, nn.LSTM(3, 4, proj_size=2, num_layers=2))
     y, (h, c) = project(lab.floats(5, 2, 3))
@@ -97,13 +97,15 @@ def recurrent_cells(lab: Lab) -> None:
         lab.close(f"{make.__name__}: without a batch", cell(x[0]), roundings=128, matrix=True)
         total = result[0] if isinstance(result, tuple) else result
         total.sum().backward()
-        lab.close(f"{make.__name__}: gradients", (x.grad, gradients(cell)), roundings=512, matrix=True)
+        lab.close(
+            f"{make.__name__}: gradients", (x.grad, gradients_by_name(cell)), roundings=512, matrix=True
+        )
         bare = _small(lab, make(3, 4, bias=False))
         lab.close(f"{make.__name__}: without bias", bare(x.detach()), roundings=128, matrix=True)
         none = make(3, 0).to(lab.device)
         shown = none(x.detach())
         lab.same(f"{make.__name__}: a state of no elements", shown)
-    relu = whole(lab, nn.RNNCell(2, 2, nonlinearity="relu"))
+    relu = with_whole_number_state(lab, nn.RNNCell(2, 2, nonlinearity="relu"))
     lab.same("relu of whole numbers", relu(lab.integers(3, 2), lab.integers(3, 2)))
     lstm = _small(lab, nn.LSTMCell(3, 4))
     x = lab.floats(2, 3, requires_grad=True)
@@ -217,7 +219,7 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
         ):
             arguments = {"input_size": 2, "hidden_size": 3} | options
             lab.raises(f"{make.__name__} with {name}", lambda: make(**arguments), ValueError, TypeError)
-        module = whole(lab, make(2, 3))
+        module = with_whole_number_state(lab, make(2, 3))
         x = lab.floats(4, 2, 2)
         lab.raises(f"{make.__name__}: another size of input", lambda: module(lab.floats(4, 2, 5)))
         lab.raises(
@@ -260,7 +262,7 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
     lab.raises(
         "a negative projection", lambda: nn.LSTM(2, 3, proj_size=-1), ValueError, match="(?i)proj_size"
     )
-    short = whole(lab, nn.LSTM(2, 3, proj_size=2))
+    short = with_whole_number_state(lab, nn.LSTM(2, 3, proj_size=2))
     lab.raises(
         "a state of another projection",
         lambda: short(lab.floats(4, 2, 2), (lab.floats(1, 2, 3), lab.floats(1, 2, 3))),
@@ -276,7 +278,7 @@ def refusals_of_recurrent_modules(lab: Lab) -> None:
         "no nonlinearity", lambda: nn.RNN(2, 3, nonlinearity=None), ValueError, match="(?i)nonlinearity"
     )
     for kind in (nn.RNNCell, nn.LSTMCell, nn.GRUCell):
-        cell = whole(lab, kind(2, 3))
+        cell = with_whole_number_state(lab, kind(2, 3))
         lab.raises(f"{kind.__name__}: another size of input", lambda: cell(lab.floats(4, 5)))
         lab.raises(f"{kind.__name__}: three dimensions", lambda: cell(lab.floats(4, 2, 2)), ValueError)
         for size in ((1, 3), (5, 3), (4, 4)):

@@ -9,7 +9,7 @@ from torch import nn
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import whole
+from conformance.properties.api._exact_modules import with_whole_number_state
 
 
 @behaviour("nn", level="core", sees=("value", "error"))
@@ -95,7 +95,7 @@ def registering_buffers(lab: Lab) -> None:
     lab.raises("a buffer that is missing", lambda: module.get_buffer("zz"), AttributeError)
     lab.raises(
         "a parameter is not a buffer",
-        lambda: whole(lab, nn.Linear(1, 1)).get_buffer("weight"),
+        lambda: with_whole_number_state(lab, nn.Linear(1, 1)).get_buffer("weight"),
         AttributeError,
     )
 
@@ -105,7 +105,10 @@ def registering_modules(lab: Lab) -> None:
     """Modules register by assignment and by name, may be replaced and be None, and are found by
     their path.
     """
-    first, second = whole(lab, nn.Linear(2, 2)), whole(lab, nn.Linear(2, 2))
+    first, second = (
+        with_whole_number_state(lab, nn.Linear(2, 2)),
+        with_whole_number_state(lab, nn.Linear(2, 2)),
+    )
     outer: Any = nn.Module()
     outer.add_module("a", first)
     outer.register_module("b", second)
@@ -152,9 +155,9 @@ class _Both(nn.Module):
 
     def __init__(self, lab: Lab) -> None:
         super().__init__()
-        self.shared = whole(lab, nn.Linear(2, 2))
+        self.shared = with_whole_number_state(lab, nn.Linear(2, 2))
         self.again = self.shared
-        self.norm = whole(lab, nn.BatchNorm1d(2))
+        self.norm = with_whole_number_state(lab, nn.BatchNorm1d(2))
         self.deep = nn.Sequential(self.shared, nn.ReLU())
 
 
@@ -188,7 +191,8 @@ def names_and_iteration(lab: Lab) -> None:
 def switches_of_modules(lab: Lab) -> None:
     """train, eval, requires_grad_ and zero_grad reach every submodule and return the module or nothing."""
     net: Any = nn.Sequential(
-        whole(lab, nn.Linear(2, 2)), nn.Sequential(nn.Dropout(0.5), whole(lab, nn.Linear(2, 1)))
+        with_whole_number_state(lab, nn.Linear(2, 2)),
+        nn.Sequential(nn.Dropout(0.5), with_whole_number_state(lab, nn.Linear(2, 1))),
     )
     lab.holds("eval returns the module", net.eval() is net)
     lab.same("flags after eval", [child.training for child in net.modules()])

@@ -12,7 +12,7 @@ from torch.nn.utils import parametrizations, parametrize, prune
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api._exact_modules import gradients, whole
+from conformance.properties.api._exact_modules import gradients_by_name, with_whole_number_state
 
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value", "error"))
@@ -20,7 +20,9 @@ def vectors_of_parameters(lab: Lab) -> None:
     """Parameters become one vector in their order and come back from it; other devices in one vector are
     refused.
     """
-    net = nn.Sequential(whole(lab, nn.Conv2d(1, 2, 2)), whole(lab, nn.Linear(2, 2)))
+    net = nn.Sequential(
+        with_whole_number_state(lab, nn.Conv2d(1, 2, 2)), with_whole_number_state(lab, nn.Linear(2, 2))
+    )
     vector = nn.utils.parameters_to_vector(net.parameters())
     lab.same("the vector", vector)
     values = lab.integers(len(vector))
@@ -84,7 +86,7 @@ def weight_normalization(lab: Lab) -> None:
     """
     x = lab.floats(3, 4)
     for dim in (0, 1, None, -1):
-        plain = whole(lab, nn.Linear(4, 2), low=1)
+        plain = with_whole_number_state(lab, nn.Linear(4, 2), low=1)
         before = plain(x)
         for word, wrap in (("old", nn.utils.weight_norm), ("new", parametrizations.weight_norm)):
             module = wrap(copy.deepcopy(plain), dim=dim)  # type: ignore[arg-type]
@@ -94,7 +96,7 @@ def weight_normalization(lab: Lab) -> None:
                 sorted((name, list(parameter.shape)) for name, parameter in module.named_parameters()),
             )
             module(x).sum().backward()
-            lab.close(f"gradients, {word}, {dim}", gradients(module), roundings=512, matrix=True)
+            lab.close(f"gradients, {word}, {dim}", gradients_by_name(module), roundings=512, matrix=True)
             copied = copy.deepcopy(module) if word == "new" else None
             if copied is not None:
                 lab.close(f"a copy, {dim}", copied(x), roundings=64, matrix=True)
@@ -107,12 +109,12 @@ def weight_normalization(lab: Lab) -> None:
             )
     lab.raises(
         "removing what is not there",
-        lambda: nn.utils.remove_weight_norm(whole(lab, nn.Linear(2, 2))),
+        lambda: nn.utils.remove_weight_norm(with_whole_number_state(lab, nn.Linear(2, 2))),
         ValueError,
     )
-    twice = nn.utils.weight_norm(whole(lab, nn.Linear(2, 2), low=1))
+    twice = nn.utils.weight_norm(with_whole_number_state(lab, nn.Linear(2, 2), low=1))
     lab.raises("twice", lambda: nn.utils.weight_norm(twice))
-    recurrent = whole(lab, nn.LSTM(2, 3), low=1)
+    recurrent = with_whole_number_state(lab, nn.LSTM(2, 3), low=1)
     with torch.no_grad():
         for parameter in recurrent.parameters():
             parameter.mul_(0.1)
@@ -121,7 +123,9 @@ def weight_normalization(lab: Lab) -> None:
     normed = nn.utils.weight_norm(recurrent, name="weight_hh_l0")
     lab.close("of a recurrent module", (normed(y)[0], before), roundings=256, matrix=True)
     by_pickle = pickle.loads(
-        pickle.dumps(parametrizations.weight_norm(whole(lab, nn.Linear(2, 2), low=1)).state_dict())
+        pickle.dumps(
+            parametrizations.weight_norm(with_whole_number_state(lab, nn.Linear(2, 2), low=1)).state_dict()
+        )
     )
     lab.close("its state, pickled", dict(by_pickle), roundings=16)
 
@@ -166,7 +170,7 @@ def spectral_normalization(lab: Lab) -> None:
         else:
             parametrize.remove_parametrizations(module, "weight")
         lab.close(f"{word}: removed", module(x), roundings=256, matrix=True)
-        transposed = wrap(whole(lab, nn.ConvTranspose2d(2, 3, 2), low=1))
+        transposed = wrap(with_whole_number_state(lab, nn.ConvTranspose2d(2, 3, 2), low=1))
         vectors = sorted(list(buffer.shape) for name, buffer in transposed.named_buffers())
         lab.same(f"{word}: of a transposed convolution", vectors)
         lab.raises(f"{word}: twice", lambda: nn.utils.spectral_norm(nn.utils.spectral_norm(nn.Linear(2, 2))))
@@ -180,7 +184,7 @@ def pruned_modules(lab: Lab) -> None:
     rows = [[1.0, 2.0, 3.0, 4.0], [-4.0, -3.0, -2.0, -1.0]]
 
     def linear() -> nn.Linear:
-        return whole(lab, nn.Linear(4, 2))
+        return with_whole_number_state(lab, nn.Linear(4, 2))
 
     def given(values: Any) -> nn.Linear:
         module = linear()
@@ -214,7 +218,7 @@ def pruned_modules(lab: Lab) -> None:
     lab.expect("by scores", scored.weight + 0, [[1.0, 2.0, 0.0, 4.0], [-4.0, 0.0, -2.0, -1.0]])
     prune.ln_structured(scored, "weight", amount=2, n=1, dim=1)  # the second and third, of one norm
     lab.same("then two columns", (scored.weight, scored.weight_mask))
-    image = whole(lab, nn.Conv2d(3, 1, 2))
+    image = with_whole_number_state(lab, nn.Conv2d(3, 1, 2))
     with torch.no_grad():
         image.weight.copy_(
             torch.tensor([[[[1.0, 2.0], [1.0, 2.5]], [[0.5, 1.0], [0.1, 0.1]], [[-3.0, -5.0], [0.1, -1.0]]]])
@@ -223,7 +227,7 @@ def pruned_modules(lab: Lab) -> None:
     lab.same("a channel by its norm", image.weight_mask)
     prune.ln_structured(image, "weight", amount=1, n=1, dim=-1)
     lab.same("and a column", image.weight_mask)
-    scored_image = whole(lab, nn.Conv2d(3, 1, 2))
+    scored_image = with_whole_number_state(lab, nn.Conv2d(3, 1, 2))
     importance = lab.put([[[[10.0, 1.0]] * 2, [[30.0, 3.0]] * 2, [[-20.0, -2.0]] * 2]])
     prune.ln_structured(scored_image, "weight", amount=1, n=2, dim=1, importance_scores=importance)
     lab.same("a channel by scores", scored_image.weight_mask)
@@ -270,7 +274,10 @@ def random_pruning(lab: Lab) -> None:
     nothing.
     """
     x = lab.integers(3, 4)
-    for make in (lambda: whole(lab, nn.Linear(4, 6)), lambda: whole(lab, nn.Conv1d(4, 6, 1))):
+    for make in (
+        lambda: with_whole_number_state(lab, nn.Linear(4, 6)),
+        lambda: with_whole_number_state(lab, nn.Conv1d(4, 6, 1)),
+    ):
         for name in ("weight", "bias"):
             module = make()
             original = getattr(module, name)
@@ -280,7 +287,7 @@ def random_pruning(lab: Lab) -> None:
             lab.holds(f"the original of {name} is kept", getattr(module, f"{name}_orig") is original)
             lab.holds(f"{name} is masked", torch.equal(getattr(module, name), original * mask))
             lab.same(f"sizes of {name}", (mask.shape, getattr(module, name).shape))
-    identity = whole(lab, nn.Linear(4, 2))
+    identity = with_whole_number_state(lab, nn.Linear(4, 2))
     before = identity(x)
     prune.identity(identity, "weight")
     lab.same("no pruning", (identity(x), before))
@@ -289,7 +296,7 @@ def random_pruning(lab: Lab) -> None:
     method = prune.RandomStructured(amount=0.6, dim=2)
     mask = method.compute_mask(lab.integers(5, 4, 2).float(), torch.ones(5, 4, 2, device=lab.device))
     lab.same("one column of two", sorted((mask == 0).sum((0, 1)).tolist()))
-    recurrent = whole(lab, nn.LSTM(3, 2))
+    recurrent = with_whole_number_state(lab, nn.LSTM(3, 2))
     prune.l1_unstructured(recurrent, "weight_ih_l0", 0.5)
     lab.same("a recurrent module", sorted(n for n, _ in recurrent.named_parameters()))
     prune.remove(recurrent, "weight_ih_l0")
@@ -308,7 +315,7 @@ def fused_layers(lab: Lab) -> None:
         (nn.utils.fusion.fuse_linear_bn_eval, nn.Linear(2, 3), nn.BatchNorm1d(3), (4, 2)),
     )
     for fuse, make, norm, shape in cases:
-        first, second = whole(lab, make).eval(), whole(lab, norm).eval()
+        first, second = with_whole_number_state(lab, make).eval(), with_whole_number_state(lab, norm).eval()
         first.weight.requires_grad_(False)
         x = lab.integers(*shape)
         fused = fuse(first, second)

@@ -13,15 +13,15 @@ from torch import nn
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.process_control.garbage_collector import collector_off
-from conformance.properties.api._exact_modules import state, whole
+from conformance.properties.api._exact_modules import state_by_name, with_whole_number_state
 
 
 def _net(lab: Lab) -> nn.Module:
     net = nn.Module()
-    net.first = whole(lab, nn.Linear(2, 3))
+    net.first = with_whole_number_state(lab, nn.Linear(2, 3))
     net.again = net.first
-    net.norm = whole(lab, nn.BatchNorm1d(3))
-    net.block = nn.Sequential(whole(lab, nn.Conv1d(1, 2, 2)), nn.ReLU())
+    net.norm = with_whole_number_state(lab, nn.BatchNorm1d(3))
+    net.block = nn.Sequential(with_whole_number_state(lab, nn.Conv1d(1, 2, 2)), nn.ReLU())
     net.add_module("empty", None)
     return net
 
@@ -56,7 +56,7 @@ def loading_state_dicts(lab: Lab) -> None:
     """
     net: Any = _net(lab)
     weight = net.first.weight
-    values = state(net) | {
+    values = state_by_name(net) | {
         "first.weight": torch.ones(3, 2, dtype=lab.dtype),
         "again.weight": torch.ones(3, 2, dtype=lab.dtype),
         "norm.running_mean": lab.integers(3),
@@ -65,7 +65,7 @@ def loading_state_dicts(lab: Lab) -> None:
     lab.same("nothing to report", (keys.missing_keys, keys.unexpected_keys, "All keys matched" in str(keys)))
     lab.holds("parameters stay themselves", net.first.weight is weight and weight.requires_grad)
     lab.expect("loaded from the host", net.first.weight, [[1.0, 1.0]] * 3)
-    lab.same("all of it", state(net))
+    lab.same("all of it", state_by_name(net))
     values["extra.part"] = lab.integers(1)
     lab.raises("an unexpected entry", lambda: net.load_state_dict(values), match="(?i)unexpected")
     lab.same("reported", net.load_state_dict(values, strict=False).unexpected_keys)
@@ -75,31 +75,32 @@ def loading_state_dicts(lab: Lab) -> None:
     lab.raises("a missing entry", lambda: net.load_state_dict(values), match="(?i)missing")
     keys = net.load_state_dict(values, strict=False)
     lab.same("both reported", (keys.missing_keys, keys.unexpected_keys))
-    wrong = state(net) | {"norm.running_mean": lab.integers(5, 2)}
+    wrong = state_by_name(net) | {"norm.running_mean": lab.integers(5, 2)}
     for strict in (True, False):
         lab.raises(
             f"a wrong size, strict={strict}",
             lambda: net.load_state_dict(wrong, strict=strict),
             match="(?i)size",
         )
-    before = copy.deepcopy(state(net))
+    before = copy.deepcopy(state_by_name(net))
     net.load_state_dict({"block.0.bias": lab.put([5.0, 6.0]), "other": lab.integers(1)}, strict=False)
     lab.expect("a part of it", net.block[0].bias, [5.0, 6.0])
     before["block.0.bias"] = net.block[0].bias.detach()
     lab.holds(
-        "the rest is as it was", all(torch.equal(entry, before[name]) for name, entry in state(net).items())
+        "the rest is as it was",
+        all(torch.equal(entry, before[name]) for name, entry in state_by_name(net).items()),
     )
     lab.raises("a word for a dict", lambda: net.load_state_dict("word"), TypeError, match="(?i)dict")
-    layer = whole(lab, nn.Linear(2, 2, bias=False))
+    layer = with_whole_number_state(lab, nn.Linear(2, 2, bias=False))
     for array in (numpy.ones((2, 2)), ((1.0, 1.0), (1.0, 1.0))):
         lab.raises(
             "an entry that is not a tensor",
             lambda: layer.load_state_dict({"weight": array}),
             match="(?i)tensor",
         )
-    prefixed = {f"module.{name}": value for name, value in state(net).items()}
+    prefixed = {f"module.{name}": value for name, value in state_by_name(net).items()}
     nn.modules.utils.consume_prefix_in_state_dict_if_present(prefixed, "module.")
-    lab.same("after a prefix was taken off", sorted(prefixed) == sorted(state(net)))
+    lab.same("after a prefix was taken off", sorted(prefixed) == sorted(state_by_name(net)))
 
 
 @behaviour("nn", sees=("value",))
@@ -107,7 +108,7 @@ def older_state_dicts(lab: Lab) -> None:
     """A state of a batch norm from before it counted batches loads, and the count keeps or takes
     its start.
     """
-    norm: Any = whole(lab, nn.BatchNorm1d(2))
+    norm: Any = with_whole_number_state(lab, nn.BatchNorm1d(2))
     for version in (1, None):
         values: Any = norm.state_dict()
         del values["num_batches_tracked"]
@@ -124,7 +125,7 @@ def older_state_dicts(lab: Lab) -> None:
     lab.same(
         "a state without them", sorted(norm.load_state_dict(plain.state_dict(), strict=False).missing_keys)
     )
-    lab.same("what stays", state(norm))
+    lab.same("what stays", state_by_name(norm))
 
 
 @behaviour("nn", sees=("value", "error", "message"))
@@ -132,12 +133,14 @@ def assigned_state_dicts(lab: Lab) -> None:
     """With assign=True the entries become the parameters: they may replace those of a meta module, with other
     strides and dtypes.
     """
-    net = nn.Sequential(whole(lab, nn.Linear(2, 3)), whole(lab, nn.BatchNorm1d(3)))
+    net = nn.Sequential(
+        with_whole_number_state(lab, nn.Linear(2, 3)), with_whole_number_state(lab, nn.BatchNorm1d(3))
+    )
     net[0].weight.requires_grad_(False)
     with torch.device("meta"):
         target: Any = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
     target.load_state_dict(net.state_dict(), assign=True)
-    lab.same("state", state(target))
+    lab.same("state", state_by_name(target))
     lab.same(
         "gradients are asked for as before", [parameter.requires_grad for parameter in target.parameters()]
     )
@@ -162,7 +165,7 @@ def assigned_state_dicts(lab: Lab) -> None:
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
 def assigned_states_and_optimizers(lab: Lab) -> None:
     """An optimizer over assigned parameters, with a loaded state, goes on as the one that was saved."""
-    net = whole(lab, nn.Linear(2, 3))
+    net = with_whole_number_state(lab, nn.Linear(2, 3))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.5, momentum=0.5)
     x = lab.integers(4, 2)
 
@@ -180,8 +183,8 @@ def assigned_states_and_optimizers(lab: Lab) -> None:
     for _ in range(2):
         step(net, optimizer)
         step(assigned, resumed)
-    lab.same("the one that went on", state(net))
-    lab.same("the one that was loaded", state(assigned))
+    lab.same("the one that went on", state_by_name(net))
+    lab.same("the one that was loaded", state_by_name(assigned))
     lab.same("their momentum", [optimizer.state[net.weight], resumed.state[assigned.weight]])
 
 
@@ -215,7 +218,7 @@ class _Own(nn.Module):
     def __init__(self, lab: Lab) -> None:
         super().__init__()
         self.value = nn.Parameter(lab.integers(2))
-        self.inner = whole(lab, nn.Linear(1, 1))
+        self.inner = with_whole_number_state(lab, nn.Linear(1, 1))
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         destination[prefix + "form"] = self.value.detach() + 1
@@ -256,7 +259,9 @@ def hooks_of_state_dicts(lab: Lab) -> None:
     """Hooks run before and after saving and loading, see the right part, may change it, and can
     be removed.
     """
-    net: Any = nn.Sequential(whole(lab, nn.Linear(2, 2)), whole(lab, nn.Linear(2, 2)))
+    net: Any = nn.Sequential(
+        with_whole_number_state(lab, nn.Linear(2, 2)), with_whole_number_state(lab, nn.Linear(2, 2))
+    )
     order: list[Any] = []
     before = net[1].register_state_dict_pre_hook(
         lambda module, prefix, keep: order.append(("saving", prefix, keep))
@@ -281,7 +286,7 @@ def hooks_of_state_dicts(lab: Lab) -> None:
     values = copy.deepcopy(net.state_dict())
     net.load_state_dict(values)
     lab.same("before loading", seen)
-    lab.same("changed while loading", state(net))
+    lab.same("changed while loading", state_by_name(net))
     lab.holds("the caller's dict is not changed", torch.equal(values["0.weight"], net[0].weight))
     first.remove()
 
@@ -316,7 +321,7 @@ def loading_children(lab: Lab) -> None:
     behind.
     """
     net: Any = nn.Sequential(
-        *[nn.Sequential(*[whole(lab, nn.Linear(1, 1)) for _ in range(3)]) for _ in range(3)]
+        *[nn.Sequential(*[with_whole_number_state(lab, nn.Linear(1, 1)) for _ in range(3)]) for _ in range(3)]
     )
     seen: list[int] = []
 
@@ -328,7 +333,7 @@ def loading_children(lab: Lab) -> None:
     net.load_state_dict(net.state_dict())
     lab.same("entries that each sees", seen)
     lab.same("sum of weights", torch.stack([parameter.sum() for parameter in net.parameters()]))
-    recurrent = whole(lab, nn.LSTM(2, 2))
+    recurrent = with_whole_number_state(lab, nn.LSTM(2, 2))
     values = copy.deepcopy(recurrent).state_dict()
     kept = [weakref.ref(value) for value in values.values()]
     with collector_off():

@@ -19,14 +19,14 @@ def shifts_within_the_width(lab: Lab) -> None:
     leaves the range and rounded down (torch.bitwise_right_shift calls other amounts undefined).
     """
     info = torch.iinfo(lab.dtype)
-    left = [info.min, -1, 0, 1, 5, info.max] if info.min < 0 else [0, 1, 5, info.max]
-    x = lab.put(left, dtype=lab.dtype)
+    numbers = [info.min, -1, 0, 1, 5, info.max] if info.min < 0 else [0, 1, 5, info.max]
+    x = lab.put(numbers, dtype=lab.dtype)
     for shift in range(info.bits):
         amount = torch.full_like(x, shift)
-        kept = [(value << shift) & (2**info.bits - 1) for value in left]
-        due = [value - 2**info.bits if value > info.max else value for value in kept]
-        lab.expect(f"left by {shift}", x << amount, due)
-        lab.expect(f"right by {shift}", x >> amount, [value >> shift for value in left])
+        low_bits = [(value << shift) & (2**info.bits - 1) for value in numbers]
+        expected = [value - 2**info.bits if value > info.max else value for value in low_bits]
+        lab.expect(f"left by {shift}", x << amount, expected)
+        lab.expect(f"right by {shift}", x >> amount, [value >> shift for value in numbers])
 
 
 @behaviour("pointwise", dtypes=("int64",), sees=("value",))
@@ -44,7 +44,7 @@ def remainders_of_large_integers(lab: Lab) -> None:
 @behaviour("pointwise", dtypes=("bfloat16",), sees=("value",))
 def neighbours_in_bfloat16(lab: Lab) -> None:
     """nextafter gives in bfloat16 the next number of that dtype, over zero, at infinity and for NaN."""
-    places = [0x0000, 0x8000, 0x3F80, 0xBF80, 0x7F7F, 0xFF7F, 0x0001, 0x8001, 0x7F80]
+    patterns = [0x0000, 0x8000, 0x3F80, 0xBF80, 0x7F7F, 0xFF7F, 0x0001, 0x8001, 0x7F80]
 
     def numbers(bits: list[int]) -> torch.Tensor:
         whole = torch.tensor([b - 0x10000 if b >= 0x8000 else b for b in bits], dtype=torch.int16)
@@ -52,15 +52,15 @@ def neighbours_in_bfloat16(lab: Lab) -> None:
 
     above = [0x0001, 0x0001, 0x3F81, 0xBF7F, 0x7F80, 0xFF7E, 0x0002, 0x8000, 0x7F80]
     below = [0x8001, 0x8001, 0x3F7F, 0xBF81, 0x7F7E, 0xFF80, 0x0000, 0x8002, 0x7F7F]
-    for word, goal, due in (("above", math.inf, above), ("below", -math.inf, below)):
+    for side, goal, expected in (("above", math.inf, above), ("below", -math.inf, below)):
         goals = torch.full((9,), goal, dtype=torch.bfloat16, device=lab.device)
-        result = numbers(places).nextafter_(goals)
-        lab.same(f"next {word}", result)
-        lab.holds(f"next {word} is the next number", torch.equal(result, numbers(due)))
+        result = numbers(patterns).nextafter_(goals)
+        lab.same(f"next {side}", result)
+        lab.holds(f"next {side} is the next number", torch.equal(result, numbers(expected)))
     none = torch.full((2,), math.nan, dtype=torch.bfloat16, device=lab.device)
     lab.same("of NaN", torch.nextafter(none, none).isnan())
-    one = numbers([0x3F80])
-    lab.same("to itself", one.clone().nextafter_(one))
+    single = numbers([0x3F80])
+    lab.same("to itself", single.clone().nextafter_(single))
 
 
 @behaviour("pointwise", sees=("dtype",))
@@ -70,9 +70,9 @@ def numbers_in_xlogy(lab: Lab) -> None:
         x = torch.full(shape, 2.0, device=lab.device)
         for function, number in itertools.product((torch.xlogy, torch.special.xlog1py), (5, 5.0)):
             name = f"{function.__name__} of {shape} and {number!r}"
-            right, left = function(x, number), function(number, x)
-            lab.close(name, [right, left], roundings=16)
-            lab.holds(f"{name} keeps the dtype", right.dtype == left.dtype == x.dtype)
+            number_second, number_first = function(x, number), function(number, x)
+            lab.close(name, [number_second, number_first], roundings=16)
+            lab.holds(f"{name} keeps the dtype", number_second.dtype == number_first.dtype == x.dtype)
         half = x.half()
         lab.holds(f"half precision of {shape} stays", torch.xlogy(half, 5.0).dtype == torch.float16)
 
@@ -105,10 +105,11 @@ def lerp_in_reduced_precision(lab: Lab) -> None:
             result = torch.lerp(start, end, weight)
             lab.close(f"{name}, {shape}", result, roundings=4)
             wide = weight.float() if isinstance(weight, torch.Tensor) else weight
-            due = torch.lerp(start.float(), end.float(), wide)
-            room = 4 * torch.finfo(lab.dtype).eps
+            expected = torch.lerp(start.float(), end.float(), wide)
+            tolerance = 4 * torch.finfo(lab.dtype).eps
             lab.holds(
-                f"{name}, {shape}: as in float32", torch.allclose(result.float(), due, rtol=room, atol=room)
+                f"{name}, {shape}: as in float32",
+                torch.allclose(result.float(), expected, rtol=tolerance, atol=tolerance),
             )
 
 
@@ -118,16 +119,16 @@ def bessel_functions_at_their_limits(lab: Lab) -> None:
     room = 256.0
     for low, high in ((0.0, 8.0), (8.0, 20.0), (20.0, 88.0)):
         x = torch.linspace(low, high, 33, dtype=torch.float64).to(lab.dtype)
-        due = numpy.i0(x.double().numpy())
+        expected = numpy.i0(x.double().numpy())
         lab.expect(
             f"{low} to {high}",
-            torch.special.i0(lab.put(x)) / lab.put(torch.tensor(due)).to(lab.dtype),
+            torch.special.i0(lab.put(x)) / lab.put(torch.tensor(expected)).to(lab.dtype),
             [1.0] * 33,
             roundings=room,
         )
         lab.expect(
             f"-{high} to -{low}",
-            torch.i0(lab.put(-x)) / lab.put(torch.tensor(due)).to(lab.dtype),
+            torch.i0(lab.put(-x)) / lab.put(torch.tensor(expected)).to(lab.dtype),
             [1.0] * 33,
             roundings=room,
         )
@@ -144,16 +145,16 @@ def values_of_one_and_of_many(lab: Lab) -> None:
     """exp of one element is that of many; square roots of complex numbers of very different parts are
     NumPy's.
     """
-    one = torch.exp(torch.ones(1, dtype=lab.dtype, device=lab.device))
+    single = torch.exp(torch.ones(1, dtype=lab.dtype, device=lab.device))
     many = torch.exp(torch.ones(17, dtype=lab.dtype, device=lab.device))
-    lab.close("one", one)
+    lab.close("one", single)
     lab.close("many", many)
-    lab.expect("it is e", one, [math.e], roundings=4)
-    lab.holds("one is near each of many", torch.allclose(one.expand(17), many, rtol=1e-6))
+    lab.expect("it is e", single, [math.e], roundings=4)
+    lab.holds("one is near each of many", torch.allclose(single.expand(17), many, rtol=1e-6))
     if lab.dtype.is_complex:
         # Their squares are in the range, since documentation lets steps overflow ("Numerical accuracy").
         far = 1.0e15 if lab.dtype == torch.complex64 else 1.0e20
         for number in (-far * 1j, complex(-far, -5e-14 * far), far * 1j, complex(-far, 1.0), 4.0 + 0.0j):
-            given = torch.tensor([number], dtype=lab.dtype)
-            wide = numpy.sqrt(given.numpy().astype(numpy.complex128))
-            lab.expect(f"root of {number}", torch.sqrt(lab.put(given)), wide, roundings=64)
+            host = torch.tensor([number], dtype=lab.dtype)
+            wide = numpy.sqrt(host.numpy().astype(numpy.complex128))
+            lab.expect(f"root of {number}", torch.sqrt(lab.put(host)), wide, roundings=64)

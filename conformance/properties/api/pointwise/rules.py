@@ -29,11 +29,11 @@ def augmented_assignments(lab: Lab) -> None:
         ("ilshift", 1, [10, 16]),
         ("irshift", 1, [2, 4]),
     ):
-        for other in (right, lab.put([right, right])):
+        for operand in (right, lab.put([right, right])):
             tensor = lab.put([5, 8])
-            result = getattr(operator, name)(tensor, other)
+            result = getattr(operator, name)(tensor, operand)
             lab.holds(f"{name} keeps its tensor", result is tensor)
-            lab.expect(f"{name} of {type(other).__name__}", tensor, expected)
+            lab.expect(f"{name} of {type(operand).__name__}", tensor, expected)
     halves: Any = lab.put([5.0, 8.0])
     same = halves
     halves /= 2
@@ -56,13 +56,13 @@ def refusals_of_two_operands(lab: Lab) -> None:
         into = torch.empty(2, dtype=torch.complex64, device=lab.device)
         lab.expect(f"{name} of real numbers into complex ones", function(numbers, numbers, out=into), [1, 2])
     truth = lab.put([True, False])
-    for word, call in (
+    for case_name, call in (
         ("two booleans", lambda: truth - truth),
         ("a number from booleans", lambda: truth - True),
         ("booleans from a number", lambda: True - truth),
         ("booleans from integers", lambda: torch.rsub(truth, True)),
     ):
-        lab.raises(word, call, match="(?i)bool")
+        lab.raises(case_name, call, match="(?i)bool")
     memory = lab.put([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     lab.raises(
         "a power into part", lambda: torch.pow(2, memory[:5], out=memory[1:]), match="(?i)overlap|memory"
@@ -94,5 +94,5 @@ def rare_arguments_of_two(lab: Lab) -> None:
         first = forward_ad.make_dual(lab.put([1.0, 4.0]), lab.put([10.0, 20.0]))
         second = forward_ad.make_dual(lab.put([2.0, 3.0]), lab.put([30.0, 40.0]))
         for name, expected in (("maximum", [30.0, 20.0]), ("minimum", [10.0, 40.0])):
-            found = forward_ad.unpack_dual(getattr(torch, name)(first, second))
-            lab.expect(f"tangent of {name}", found.tangent, expected)
+            dual = forward_ad.unpack_dual(getattr(torch, name)(first, second))
+            lab.expect(f"tangent of {name}", dual.tangent, expected)

@@ -21,27 +21,29 @@ from conformance.target.target import Target
 AREA = "programs"
 
 
-def in_dtypes(dtypes: Sequence[str] = DTYPES, due: Callable[[Target], bool] = lambda target: True) -> Applies:
+def applies_in_dtypes(
+    dtypes: Sequence[str] = DTYPES, condition: Callable[[Target], bool] = lambda target: True
+) -> Applies:
     """Return the function that says in which dtypes a property of programs has results."""
 
     def applies(target: Target, subject: Subject) -> Sequence[str]:
-        if subject.name != AREA or not due(target):
+        if subject.name != AREA or not condition(target):
             return ()
         return [dtype for dtype in dtypes if target.declares(dtype)]
 
     return applies
 
 
-def chosen(subject: Subject, recorder: Recorder, limit: int) -> Sequence[Program]:
+def select_programs(subject: Subject, recorder: Recorder, limit: int) -> Sequence[Program]:
     """Return the first programs of the dtype, and count them."""
     programs = programs_of(subject.name, recorder.id.dtype)
-    taken = programs[: sample_limit.limit(limit)]
-    recorder.samples(len(taken), len(programs))
-    return taken
+    selected = programs[: sample_limit.limit(limit)]
+    recorder.samples(len(selected), len(programs))
+    return selected
 
 
 @dataclasses.dataclass
-class Annotated:
+class ProgramRecorder:
     """A recorder whose failures show a program below their first line."""
 
     recorder: Recorder
@@ -55,17 +57,19 @@ class Annotated:
         self.recorder.fail(kind, f"{message}\n{self.text}", sample=sample)
 
 
-def about(recorder: Recorder, program: Program, turn: int = 0, marks: Collection[int] = ()) -> Recorder:
+def recorder_for_program(
+    recorder: Recorder, program: Program, turn: int = 0, marks: Collection[int] = ()
+) -> Recorder:
     """Return a recorder that shows the program, with its inputs of a turn, in every failure."""
-    return cast("Recorder", Annotated(recorder, program.describe(turn, marks)))
+    return cast("Recorder", ProgramRecorder(recorder, program.describe(turn, marks)))
 
 
-def on_device(target: Target, program: Program, turn: int = 0) -> list[torch.Tensor]:
+def inputs_on_device(target: Target, program: Program, turn: int = 0) -> list[torch.Tensor]:
     """Return what the program is given, on the device."""
     return [tensor.to(target.device, copy=True) for tensor in program.inputs(turn)]
 
 
-def compare(
+def compare_registers(
     target: Target,
     recorder: Recorder,
     program: Program,
@@ -73,15 +77,19 @@ def compare(
     *,
     turn: int = 0,
     marks: Collection[int] = (),
-    what: str = "",
+    label: str = "",
 ) -> bool:
     """Compare all registers with those of the CPU, bit for bit, up to the first that differs."""
-    shown = about(recorder, program, turn, marks)
+    annotated = recorder_for_program(recorder, program, turn, marks)
     device = torch.device(target.device)
-    for name, got, want in zip(program.names, registers, run(program, program.inputs(turn)), strict=True):
-        words = f"program {program.index}: register {name}{what}"
-        if not compare_metadata(shown, got, want, what=words, sample=program.index, device=device):
+    for name, actual, expected in zip(
+        program.names, registers, run(program, program.inputs(turn)), strict=True
+    ):
+        register_label = f"program {program.index}: register {name}{label}"
+        if not compare_metadata(
+            annotated, actual, expected, label=register_label, sample=program.index, device=device
+        ):
             return False
-        if not compare_exact(shown, got, want, what=words, sample=program.index):
+        if not compare_exact(annotated, actual, expected, label=register_label, sample=program.index):
             return False
     return True

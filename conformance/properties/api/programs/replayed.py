@@ -8,12 +8,18 @@ from conformance.device.capture import Captured, captured
 from conformance.framework.calls import attempt, report_error
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.api.programs._program_checks import about, chosen, compare, in_dtypes, on_device
+from conformance.properties.api.programs._program_checks import (
+    applies_in_dtypes,
+    compare_registers,
+    inputs_on_device,
+    recorder_for_program,
+    select_programs,
+)
 from conformance.samples.random_programs.program import Program, run
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-COUNT = 30
+PROGRAM_LIMIT = 30
 
 
 @register(
@@ -25,7 +31,7 @@ COUNT = 30
     ),
     documentation="notes/cuda.html",
     level="core",
-    applies=in_dtypes(due=lambda target: target.has_graphs),
+    applies=applies_in_dtypes(condition=lambda target: target.has_graphs),
     capabilities=("graphs", "views"),
     modes=("graph",),
     runs=False,
@@ -36,41 +42,45 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     A replay does the same work at the same addresses, whose values may have changed
     (docs.pytorch.org/docs/stable/notes/cuda.html, CUDA Graphs).
     """
-    proofs = 0
-    for program in chosen(subject, recorder, COUNT):
-        proofs += _check(target, recorder, program)
-    if not proofs:
+    effective_replays = 0
+    for program in select_programs(subject, recorder, PROGRAM_LIMIT):
+        effective_replays += _check_replays(target, recorder, program)
+    if not effective_replays:
         recorder.vacuous("no replay was seen to compute: no register differs from that before it")
 
 
-def _check(target: Target, recorder: Recorder, program: Program) -> bool:
+def _check_replays(target: Target, recorder: Recorder, program: Program) -> bool:
     """Capture a program, replay it twice on new data; return whether that shows that it computed."""
     function = program.function()
 
     def work() -> tuple[list[torch.Tensor], Captured]:
         with torch.no_grad():
-            function(*on_device(target, program))  # a device may set things up in the first call
-            inputs = on_device(target, program)
+            function(*inputs_on_device(target, program))  # a device may set things up in the first call
+            inputs = inputs_on_device(target, program)
             return inputs, captured(target, lambda: function(*inputs))
 
     outcome = attempt(work)
     if not outcome.ok:
         assert outcome.error is not None
-        what = f"capturing program {program.index}"
-        report_error(target, about(recorder, program), outcome.error, what=what, sample=program.index)
+        label = f"capturing program {program.index}"
+        report_error(
+            target, recorder_for_program(recorder, program), outcome.error, label=label, sample=program.index
+        )
         return False
     inputs, graph = outcome.value
     for turn in (1, 2):
         outcome = attempt(lambda turn=turn: _replay(target, program, inputs, graph, turn))  # type: ignore[misc]
         if not outcome.ok:
             assert outcome.error is not None
-            what = f"replaying program {program.index}"
-            shown = about(recorder, program, turn)
-            report_error(target, shown, outcome.error, what=what, sample=program.index)
+            label = f"replaying program {program.index}"
+            annotated = recorder_for_program(recorder, program, turn)
+            report_error(target, annotated, outcome.error, label=label, sample=program.index)
             return False
-        if not compare(target, recorder, program, graph.value, turn=turn, what=f" in replay {turn}"):
+        if not compare_registers(
+            target, recorder, program, graph.value, turn=turn, label=f" in replay {turn}"
+        ):
             return False
-    return _differs(program)
+    return _replay_changes_a_register(program)
 
 
 def _replay(target: Target, program: Program, inputs: list[torch.Tensor], graph: Captured, turn: int) -> None:
@@ -81,7 +91,7 @@ def _replay(target: Target, program: Program, inputs: list[torch.Tensor], graph:
     graph.replay()
 
 
-def _differs(program: Program) -> bool:
+def _replay_changes_a_register(program: Program) -> bool:
     """Return whether a replay that does nothing would leave another value in some register."""
     data = program.inputs(1)
     before = [tensor.clone() for tensor in data]

@@ -11,7 +11,7 @@ from conformance.framework.calls import attempt_on, report_error
 from conformance.framework.compare import compare_exact
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.api.programs._program_checks import in_dtypes
+from conformance.properties.api.programs._program_checks import applies_in_dtypes
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -20,7 +20,7 @@ STEPS = 3
 Program = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-class _Model(torch.nn.Module):
+class _StatefulModule(torch.nn.Module):
     """A module whose buffer a program writes to. What a module holds stays, so that it costs a backward graph
     nothing to read it.
     """
@@ -84,7 +84,7 @@ PROGRAMS: dict[str, Program] = {
     ),
     documentation="generated/torch.compile.html",
     level="core",
-    applies=in_dtypes(("float32",)),
+    applies=applies_in_dtypes(("float32",)),
     capabilities=("compile", "autograd", "views"),
     modes=("compile",),
     runs=False,
@@ -96,42 +96,44 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     A backward graph that computes a value again from state that the forward graph has overwritten since
     gives wrong gradients. The partitioner of torch 2.13 makes such graphs (docs/torch-bugs.md).
     """
-    seen = 0
+    graphs_run = 0
     for number, (name, program) in enumerate(PROGRAMS.items()):
-        model = _Model(program).to(target.device)
+        model = _StatefulModule(program).to(target.device)
         call, log = compiled(target, model.forward)
-        got = attempt_on(target, lambda model=model, call=call: _train(model, call))  # type: ignore[misc]
-        if not got.ok:
-            assert got.error is not None
-            report_error(target, recorder, got.error, what=f"a program of {name}, compiled,", sample=number)
+        outcome = attempt_on(target, lambda model=model, call=call: _run_steps(model, call))  # type: ignore[misc]
+        if not outcome.ok:
+            assert outcome.error is not None
+            report_error(
+                target, recorder, outcome.error, label=f"a program of {name}, compiled,", sample=number
+            )
             continue
-        for step, (ours, theirs) in enumerate(zip(got.value, _plain(program), strict=True)):
+        for step, (ours, theirs) in enumerate(zip(outcome.value, _train_on_cpu(program), strict=True)):
             parts = zip(("result", "gradient", "state"), ours, theirs, strict=True)
             if not all(
-                compare_exact(recorder, *pair, what=f"the {part} in step {step} of {name}", sample=number)
+                compare_exact(recorder, *pair, label=f"the {part} in step {step} of {name}", sample=number)
                 for part, *pair in parts
             ):
                 break
-        seen += log.seen
+        graphs_run += log.seen
     recorder.samples(len(PROGRAMS), len(PROGRAMS))
-    if not seen:
+    if not graphs_run:
         recorder.vacuous("no graph of a program ran")
 
 
-def _plain(program: Program) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-    model = _Model(program)
-    return _train(model, model)
+def _train_on_cpu(program: Program) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    model = _StatefulModule(program)
+    return _run_steps(model, model)
 
 
-def _train(
-    model: _Model, call: Callable[[], torch.Tensor]
+def _run_steps(
+    model: _StatefulModule, call: Callable[[], torch.Tensor]
 ) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """Run steps; result, gradient and state after each."""
-    seen = []
+    records = []
     for _ in range(STEPS):
         result = call()
         (gradient,) = torch.autograd.grad(result.sum(), model.weight)
-        seen.append((result.detach(), gradient, model.get_buffer("state").clone()))
+        records.append((result.detach(), gradient, model.get_buffer("state").clone()))
         with torch.no_grad():
             model.weight.add_(1)
-    return seen
+    return records

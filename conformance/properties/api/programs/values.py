@@ -9,12 +9,18 @@ import torch
 from conformance.framework.calls import attempt_on, report_error
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
-from conformance.properties.api.programs._program_checks import about, chosen, compare, in_dtypes, on_device
+from conformance.properties.api.programs._program_checks import (
+    applies_in_dtypes,
+    compare_registers,
+    inputs_on_device,
+    recorder_for_program,
+    select_programs,
+)
 from conformance.samples.random_programs.program import Program
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
-COUNT = 100
+PROGRAM_LIMIT = 100
 
 
 @register(
@@ -27,7 +33,7 @@ COUNT = 100
     ),
     documentation="tensor_view.html",
     level="core",
-    applies=in_dtypes(),
+    applies=applies_in_dtypes(),
     capabilities=("views",),
     runs=False,
 )
@@ -39,8 +45,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     tensor in place (docs.pytorch.org/docs/stable/tensors.html).
     """
     before = target.executed() if target.mode == "lazy" else None
-    for program in chosen(subject, recorder, COUNT):
-        _check(target, recorder, program)
+    for program in select_programs(subject, recorder, PROGRAM_LIMIT):
+        _check_program(target, recorder, program)
     if before is not None and target.executed() == before:
         recorder.vacuous("no operator of a program ran from a lazy graph")
 
@@ -53,7 +59,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     ),
     documentation="tensor_view.html",
     level="core",
-    applies=in_dtypes(due=lambda target: "mark_step" in target.hooks),
+    applies=applies_in_dtypes(condition=lambda target: "mark_step" in target.hooks),
     capabilities=("views",),
     modes=("lazy",),
     runs=False,
@@ -61,24 +67,24 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 def check_in_steps(target: Target, subject: Subject, recorder: Recorder) -> None:
     """Hold a lazy device to the same notes: when it runs what it holds is no part of a program's meaning."""
     before = target.executed()
-    for program in chosen(subject, recorder, COUNT):
-        _check(target, recorder, program, program.marks())
+    for program in select_programs(subject, recorder, PROGRAM_LIMIT):
+        _check_program(target, recorder, program, program.marks())
     if before is not None and target.executed() == before:
         recorder.vacuous("no operator of a program ran from a lazy graph")
 
 
-def _check(target: Target, recorder: Recorder, program: Program, marks: Collection[int] = ()) -> None:
+def _check_program(target: Target, recorder: Recorder, program: Program, marks: Collection[int] = ()) -> None:
     """Run a program, with a step marker before the steps that ``marks`` counts, and compare its registers."""
 
     def work() -> list[torch.Tensor]:
         with torch.no_grad():
-            return program.function(target.mark_step, marks)(*on_device(target, program))
+            return program.function(target.mark_step, marks)(*inputs_on_device(target, program))
 
     outcome = attempt_on(target, work)
     if outcome.ok:
-        compare(target, recorder, program, outcome.value, marks=marks)
+        compare_registers(target, recorder, program, outcome.value, marks=marks)
     else:
         assert outcome.error is not None
-        shown = about(recorder, program, marks=marks)
-        what = f"program {program.index}"
-        report_error(target, shown, outcome.error, what=what, sample=program.index)
+        annotated = recorder_for_program(recorder, program, marks=marks)
+        label = f"program {program.index}"
+        report_error(target, annotated, outcome.error, label=label, sample=program.index)

@@ -27,19 +27,19 @@ _ORDER = (
 )
 
 
-def known(lab: Lab) -> list[torch.dtype]:
+def declared_dtypes(lab: Lab) -> list[torch.dtype]:
     """The dtypes that the target declares, from narrow to wide."""
     return [dtype for dtype in _ORDER if lab.target.declares(str(dtype).removeprefix("torch."))]
 
 
-def category(dtype: torch.dtype) -> int:
+def dtype_category(dtype: torch.dtype) -> int:
     """0 for booleans, 1 for integers, 2 for floating, 3 for complex numbers."""
     if dtype.is_complex:
         return 3
     return 2 if dtype.is_floating_point else int(dtype != torch.bool)
 
 
-def promoted(
+def promoted_dtype(
     left: torch.dtype, right: torch.dtype, left_counts: bool = True, right_counts: bool = True
 ) -> torch.dtype:
     """The documented result of two operands, of which one may be a number without dimensions that counts only
@@ -48,14 +48,14 @@ def promoted(
     if left_counts == right_counts:
         return torch.promote_types(left, right)
     strong, weak = (left, right) if left_counts else (right, left)
-    if category(weak) <= category(strong):
+    if dtype_category(weak) <= dtype_category(strong):
         return strong
-    if category(weak) == 3 and category(strong) == 2:
+    if dtype_category(weak) == 3 and dtype_category(strong) == 2:
         return torch.complex128 if strong == torch.float64 else torch.complex64
     return weak
 
 
-def _halves_of_complex(left: torch.dtype, right: torch.dtype) -> bool:
+def _is_half_complex(left: torch.dtype, right: torch.dtype) -> bool:
     """True if the result would be a complex number of halves, which few devices have."""
     return left.is_floating_point and left.itemsize == 2 and right.is_complex
 
@@ -69,7 +69,7 @@ def arithmetic_of_mixed_dtypes(lab: Lab) -> None:
     """Sums, differences, products, maxima, comparisons and choices of tensors of two dtypes have the dtype
     that promote_types gives, and true division a floating one.
     """
-    for left, right in itertools.product(known(lab), repeat=2):
+    for left, right in itertools.product(declared_dtypes(lab), repeat=2):
         a, b = _tensor_of(lab, left, 3), _tensor_of(lab, right, 3)
         name = f"{left} and {right}"
         both = torch.promote_types(left, right)
@@ -78,11 +78,11 @@ def arithmetic_of_mixed_dtypes(lab: Lab) -> None:
         lab.expect(f"product of {name}", (a * b).dtype, both)
         if torch.bool not in (left, right):
             lab.expect(f"difference of {name}", (a - b).dtype, both)
-        lab.expect(f"quotient of {name}", (a / b).dtype, both if category(both) > 1 else torch.float32)
+        lab.expect(f"quotient of {name}", (a / b).dtype, both if dtype_category(both) > 1 else torch.float32)
         lab.expect(f"comparison of {name}", (a == b).dtype, torch.bool)
         lab.expect(f"choice of {name}", torch.where(a == a, a, b).dtype, both)
         lab.expect(f"joined {name}", torch.cat([a, b]).dtype, both)
-        if category(both) < 3:
+        if dtype_category(both) < 3:
             lab.expect(f"maximum of {name}", torch.maximum(a, b).dtype, both)
             lab.expect(f"order of {name}", (a < b).dtype, torch.bool)
 
@@ -93,30 +93,30 @@ def numbers_without_dimensions(lab: Lab) -> None:
     is of a higher category.
     """
     numbers = {True: torch.bool, 2: torch.int64, 1.5: torch.float32, 1 + 1j: torch.complex64}
-    for left in known(lab):
+    for left in declared_dtypes(lab):
         a = _tensor_of(lab, left, 3)
-        for right in known(lab):
-            if _halves_of_complex(left, right):
+        for right in declared_dtypes(lab):
+            if _is_half_complex(left, right):
                 continue
             b = _tensor_of(lab, right, 1)[0]
-            due = promoted(left, right, True, False)
+            expected_dtype = promoted_dtype(left, right, True, False)
             lab.expect(
                 f"{left} and a number of {right}",
                 (torch.result_type(a, b), (a + b).dtype, (b * a).dtype),
-                (due,) * 3,
+                (expected_dtype,) * 3,
             )
             two = torch.promote_types(left, right)
             lab.expect(f"numbers of {left} and {right}", (a[0] + b).dtype, two)
         for number, number_dtype in numbers.items():
-            if _halves_of_complex(left, number_dtype):
+            if _is_half_complex(left, number_dtype):
                 continue
-            due = promoted(left, number_dtype, True, False)
+            expected_dtype = promoted_dtype(left, number_dtype, True, False)
             lab.expect(
                 f"{left} and {number}",
                 (torch.result_type(a, number), (a + number).dtype, (number * a).dtype),
-                (due,) * 3,
+                (expected_dtype,) * 3,
             )
-            lab.expect(f"a number of {left} and {number}", (a[0] + number).dtype, due)
+            lab.expect(f"a number of {left} and {number}", (a[0] + number).dtype, expected_dtype)
     lab.expect(
         "two Python numbers",
         (torch.result_type(1, 2), torch.result_type(1, 2.0)),
@@ -177,7 +177,7 @@ def in_place_keeps_the_dtype(lab: Lab) -> None:
     """An operator in place keeps the dtype of its tensor; a result of a higher category cannot be cast into
     it and is an error.
     """
-    for left, right in itertools.product(known(lab), repeat=2):
+    for left, right in itertools.product(declared_dtypes(lab), repeat=2):
         a, b = _tensor_of(lab, left, 3), _tensor_of(lab, right, 3)
         both = torch.promote_types(left, right)
         if torch.can_cast(both, left):
@@ -202,7 +202,7 @@ def results_are_cast_into_out(lab: Lab) -> None:
     """A result is computed in its own dtype and then cast into out=, unless that is of a lower category; the
     dtype of out= does not change the computation.
     """
-    for source, target in itertools.product(known(lab), repeat=2):
+    for source, target in itertools.product(declared_dtypes(lab), repeat=2):
         a = _tensor_of(lab, source, 3)
         out = torch.empty(3, dtype=target, device=lab.device)
         if torch.can_cast(source, target):
@@ -214,7 +214,7 @@ def results_are_cast_into_out(lab: Lab) -> None:
                 match="(?i)can't be cast",
             )
         if torch.can_cast(torch.promote_types(source, torch.float32), target) and source.itemsize != 2:
-            result = torch.square(a if category(source) > 1 else a.to(torch.float32), out=out)
+            result = torch.square(a if dtype_category(source) > 1 else a.to(torch.float32), out=out)
             lab.expect(f"square of {source} into {target}", result.dtype, target)
     lab.expect(
         "square roots of int64 into float64",
@@ -306,7 +306,9 @@ def division_of_integers(lab: Lab) -> None:
     """True division of integers and booleans gives the default dtype; with rounding_mode integers stay
     integers; the result fits into no integer out=, nor in place.
     """
-    for left, right in itertools.product([d for d in known(lab) if category(d) < 2], repeat=2):
+    for left, right in itertools.product(
+        [d for d in declared_dtypes(lab) if dtype_category(d) < 2], repeat=2
+    ):
         a, b = _tensor_of(lab, left, 4), lab.put([1, 1, 1, 1], dtype=right)
         lab.expect(
             f"{left} / {right}", ((a / b).dtype, torch.div(a, 1).dtype), (torch.float32, torch.float32)
@@ -398,10 +400,10 @@ def mixed_dtypes_of_sparse_tensors(lab: Lab) -> None:
     """Sums, differences, products and quotients of sparse tensors of two dtypes have the dtype and the values
     of the dense ones.
     """
-    places = lab.put([[0, 1, 1], [2, 0, 2]])
+    indices = lab.put([[0, 1, 1], [2, 0, 2]])
     for left, right in itertools.product((torch.int32, torch.int64, torch.float32, torch.float64), repeat=2):
-        a = torch.sparse_coo_tensor(places, lab.put([1, 2, 3], dtype=left), (2, 3)).coalesce()
-        b = torch.sparse_coo_tensor(places, lab.put([4, 5, 6], dtype=right), (2, 3)).coalesce()
+        a = torch.sparse_coo_tensor(indices, lab.put([1, 2, 3], dtype=left), (2, 3)).coalesce()
+        b = torch.sparse_coo_tensor(indices, lab.put([4, 5, 6], dtype=right), (2, 3)).coalesce()
         both = torch.promote_types(left, right)
         name = f"{left} and {right}"
         lab.expect(f"sum of {name}", (a + b).to_dense(), [[0, 0, 5], [7, 0, 9]])

@@ -1,4 +1,4 @@
-"""Arithmetic of COO tensors, compared with dense ones."""
+"""Check arithmetic of COO tensors against dense tensors."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.sparse.construction import repeated
 
-#: torch without its stubs: sparse_coo_tensor has more forms than they know (a size alone, lists).
+#: torch without its stubs, which lack some forms of sparse_coo_tensor (a size alone, lists).
 untyped: Any = torch
 
 NUMBERS = ("float32", "float64", "int64", "complex64")
 
 
-def _dense(value: torch.Tensor) -> torch.Tensor:
+def _to_dense(value: torch.Tensor) -> torch.Tensor:
     return value.to_dense() if value.layout is not torch.strided else value
 
 
 @behaviour("sparse", dtypes=NUMBERS, level="core", sees=("value",))
 def sums_of_sparse(lab: Lab) -> None:
-    """Sums and differences of sparse tensors, and of sparse and dense ones, with factors, in place and with
-    different patterns, equal those of dense tensors.
+    """Sums and differences of sparse tensors, also with dense tensors, equal the sums and differences of
+    dense tensors. This holds with factors, in place and for different sparsity patterns.
     """
     for dense in ((), (2,)):
         a, b = repeated(lab, *dense), repeated(lab, *dense).coalesce()
@@ -46,7 +46,7 @@ def sums_of_sparse(lab: Lab) -> None:
             "strided dense": full.transpose(0, 1).contiguous().transpose(0, 1) + a,
         }
         for name, result in results.items():
-            lab.same(f"{name} {dense}", _dense(result))
+            lab.same(f"{name} {dense}", _to_dense(result))
             lab.same(f"layout of {name} {dense}", result.layout)
     out = torch.empty(3, 4, dtype=lab.dtype, device=lab.device, layout=torch.sparse_coo)
     first = repeated(lab)
@@ -56,8 +56,8 @@ def sums_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", sees=("error",))
 def refused_sparse_sums(lab: Lab) -> None:
-    """Sums of sparse tensors of other sizes or sparse dimensions, and divisions by sparse ones,
-    are refused.
+    """Sums of sparse tensors with different sizes or different numbers of sparse dimensions are refused. So
+    are divisions by sparse tensors.
     """
     a = repeated(lab)
     lab.raises("other sizes", lambda: a + untyped.sparse_coo_tensor((2, 2), device=lab.device))
@@ -71,8 +71,8 @@ def refused_sparse_sums(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=NUMBERS, level="core", sees=("value",))
 def products_of_sparse(lab: Lab) -> None:
-    """Products with numbers, element-wise products with sparse and dense tensors, and quotients by numbers
-    equal those of dense tensors.
+    """Sparse tensors can be multiplied by numbers, by sparse and by dense tensors element by element, and
+    divided by numbers. The results equal the dense results.
     """
     a, b = repeated(lab), repeated(lab).coalesce()
     full = lab.integers(3, 4)
@@ -94,7 +94,7 @@ def products_of_sparse(lab: Lab) -> None:
         results["quotient"] = a / 2
         results["quotient in place"] = a.clone().div_(4)
     for name, result in results.items():
-        lab.same(name, _dense(result))
+        lab.same(name, _to_dense(result))
     lab.same("layouts", {name: result.layout for name, result in results.items()})
     if lab.dtype == torch.float32:
         for mode in ("floor", "trunc"):
@@ -104,8 +104,8 @@ def products_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64", "complex64"), sees=("value",))
 def sparse_matrix_products(lab: Lab) -> None:
-    """Products of sparse matrices with dense ones, vectors, batches and sparse ones equal those of dense
-    matrices.
+    """Products of sparse matrices with dense matrices, vectors, batches and sparse matrices equal the dense
+    products.
     """
     a = repeated(lab)
     right, vector = lab.integers(4, 2), lab.integers(4)
@@ -132,7 +132,7 @@ def sparse_matrix_products(lab: Lab) -> None:
         "sspaddmm": torch.sspaddmm(lab.integers(3, 2, low=0, high=2).to_sparse(), a, right),
     }
     for name, result in results.items():
-        lab.same(name, _dense(result))
+        lab.same(name, _to_dense(result))
     out = torch.empty(3, 2, dtype=lab.dtype, device=lab.device)
     lab.same("out=", torch.mm(a, right, out=out))
     batch = lab.integers(2, 3, 4, low=-1, high=2)
@@ -145,7 +145,7 @@ def sparse_matrix_products(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64"), sees=("value",))
 def sparse_reductions(lab: Lab) -> None:
-    """sum, sparse.sum, norm and softmax over sparse tensors equal their definitions over the
+    """sum, sparse.sum, norm and softmax of sparse tensors equal their definitions over the
     stored elements.
     """
     a = repeated(lab, 2)
@@ -154,10 +154,10 @@ def sparse_reductions(lab: Lab) -> None:
     lab.same("sparse.sum", torch.sparse.sum(a))
     for dims in ((0,), (1,), (2,), (0, 1), (0, 2), (0, 1, 2), (-1,), (-3,)):
         result = torch.sparse.sum(a, dims)
-        lab.same(f"over {dims}", _dense(result))
+        lab.same(f"over {dims}", _to_dense(result))
         lab.same(f"layout over {dims}", result.layout)
-    lab.same("in another dtype", _dense(torch.sparse.sum(a, 0, dtype=torch.float64)))
-    lab.same("sum over a dimension", _dense(torch.sum(flat, 0)))
+    lab.same("in another dtype", _to_dense(torch.sparse.sum(a, 0, dtype=torch.float64)))
+    lab.same("sum over a dimension", _to_dense(torch.sum(flat, 0)))
     lab.close("norm", torch.norm(a), roundings=64)
     lab.close("norm of the coalesced", flat.norm(2), roundings=64)
     matrix = repeated(lab)
@@ -175,8 +175,8 @@ def sparse_reductions(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64", "int64"), sees=("value",))
 def functions_of_sparse(lab: Lab) -> None:
-    """Functions that keep zero work element by element on sparse tensors, with out=, in place and by
-    integers.
+    """Functions that map zero to zero apply to sparse tensors element by element: out of place, with out=, in
+    place, and for integers.
     """
     a = repeated(lab)
     names = [
@@ -239,7 +239,9 @@ def functions_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=("float32", "float64", "int64"), sees=("value",))
 def masks_of_dense(lab: Lab) -> None:
-    """sparse_mask takes from a dense tensor the elements at which the mask has one, coalesced or not."""
+    """sparse_mask selects from a tensor the elements at the positions of the mask, whether the tensor is
+    dense or sparse.
+    """
     dense = lab.integers(3, 4)
     mask = repeated(lab).coalesce()
     result = dense.sparse_mask(mask)

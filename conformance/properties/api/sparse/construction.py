@@ -1,4 +1,4 @@
-"""COO tensors: construction, attributes, and conversion to dense."""
+"""Check COO tensors: construction, attributes, and conversion to dense."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ import torch
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
-#: torch without its stubs: sparse_coo_tensor has more forms than they know (a size alone, lists).
+#: torch without its stubs, which lack some forms of sparse_coo_tensor (a size alone, lists).
 untyped: Any = torch
 
-#: Positions with a repeated entry, for a tensor of shape (3, 4).
-PLACES = [[0, 2, 2, 0, 0], [1, 3, 0, 1, 3]]
+#: Indices of five elements, two of which repeat a position, for a tensor of shape (3, 4).
+POSITIONS = [[0, 2, 2, 0, 0], [1, 3, 0, 1, 3]]
 
 
 def repeated(lab: Lab, *dense: int) -> Any:
-    """A COO tensor of shape (3, 4, *dense) in which position (0, 1) is given twice."""
+    """Return an uncoalesced COO tensor of shape (3, 4, *dense) with repeated positions."""
     return untyped.sparse_coo_tensor(
-        lab.put(PLACES), lab.integers(5, *dense), (3, 4, *dense), device=lab.device
+        lab.put(POSITIONS), lab.integers(5, *dense), (3, 4, *dense), device=lab.device
     )
 
 
 @behaviour("sparse", dtypes=ALL, level="core", sees=("value",))
 def sparse_to_dense(lab: Lab) -> None:
-    """to_dense adds up the values at one position, and leaves zeros elsewhere, with dense dimensions too."""
+    """to_dense adds the values at one position and fills the remaining positions with zeros, also with dense
+    dimensions.
+    """
     for dense in ((), (2,), (2, 0), (1, 2)):
         sparse = repeated(lab, *dense)
         lab.same(f"dense of {dense}", sparse.to_dense())
@@ -51,7 +53,9 @@ def sparse_to_dense(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=ALL, sees=("value",))
 def coalescing(lab: Lab) -> None:
-    """coalesce sorts positions and adds up repeated ones; a coalesced tensor returns itself."""
+    """coalesce sorts positions and adds the values of repeated positions. A coalesced tensor
+    returns itself.
+    """
     for dense in ((), (2,)):
         sparse = repeated(lab, *dense)
         result = sparse.coalesce()
@@ -70,7 +74,7 @@ def coalescing(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", dtypes=ALL, sees=("value",))
 def dense_to_sparse(lab: Lab) -> None:
-    """to_sparse keeps what is not zero, coalesced, over any number of sparse dimensions."""
+    """to_sparse keeps the nonzero elements, coalesced, for any number of sparse dimensions."""
     dense = lab.integers(3, 4, 2, low=-1, high=2)
     for count in (None, 1, 2, 3):
         sparse = dense.to_sparse() if count is None else dense.to_sparse(count)
@@ -90,104 +94,105 @@ def dense_to_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", sees=("value", "error"))
 def sparse_factory(lab: Lab) -> None:
-    """sparse_coo_tensor infers size, dtype and device, copies only what it must, and runs the checks that it
-    is asked for.
+    """sparse_coo_tensor infers size, dtype and device, shares the memory of its values, and checks its
+    arguments if check_invariants is set.
     """
-    places, values = lab.put([[0, 1, 1], [2, 0, 2]]), lab.integers(3)
-    sparse = untyped.sparse_coo_tensor(places, values)
+    indices, values = lab.put([[0, 1, 1], [2, 0, 2]]), lab.integers(3)
+    sparse = untyped.sparse_coo_tensor(indices, values)
     lab.same("inferred size", sparse.shape)
     lab.same("value", sparse.to_dense())
     lab.shares("values and those given", sparse._values(), values)
-    lab.same("hybrid size", untyped.sparse_coo_tensor(places, lab.integers(3, 2)).shape)
+    lab.same("hybrid size", untyped.sparse_coo_tensor(indices, lab.integers(3, 2)).shape)
     for name, options in {
         "dtype": {"dtype": torch.float64},
         "size": {"size": (4, 5)},
         "device": {"device": lab.device},
         "need of a gradient": {"requires_grad": True},
     }.items():
-        given = untyped.sparse_coo_tensor(places, values, **options)  # type: ignore[arg-type]
+        sparse_with_option = untyped.sparse_coo_tensor(indices, values, **options)  # type: ignore[arg-type]
         lab.same(
             name,
             [
-                given.dtype,
-                given.shape,
-                given.requires_grad,
-                given.is_leaf,
-                given.device.type == lab.device.type,
+                sparse_with_option.dtype,
+                sparse_with_option.shape,
+                sparse_with_option.requires_grad,
+                sparse_with_option.is_leaf,
+                sparse_with_option.device.type == lab.device.type,
             ],
         )
     lists = untyped.sparse_coo_tensor([[0, 1], [1, 0]], [1.5, 2.5], device=lab.device)
     lab.expect("of lists", lists.to_dense(), [[0.0, 1.5], [2.5, 0.0]])
     whole = untyped.sparse_coo_tensor([[0, 1]], [1, 2], device=lab.device)
     lab.same("of whole numbers", [whole.dtype, whole.to_dense()])
-    narrow = untyped.sparse_coo_tensor(places.to(torch.int32), values)
+    narrow = untyped.sparse_coo_tensor(indices.to(torch.int32), values)
     lab.same("positions become int64", narrow._indices().dtype)
     lab.same(
         "of nothing", untyped.sparse_coo_tensor(lab.put([[], []], dtype=torch.int64), lab.integers(0)).shape
     )
     lab.same("a size alone", untyped.sparse_coo_tensor((2, 3), device=lab.device).to_dense())
     lab.raises(
-        "a position outside", lambda: untyped.sparse_coo_tensor(places, values, (1, 3), check_invariants=True)
+        "a position outside",
+        lambda: untyped.sparse_coo_tensor(indices, values, (1, 3), check_invariants=True),
     )
     lab.raises(
         "a negative position",
-        lambda: untyped.sparse_coo_tensor(places - 1, values, (2, 3), check_invariants=True),
+        lambda: untyped.sparse_coo_tensor(indices - 1, values, (2, 3), check_invariants=True),
         match="negative",
     )
     lab.raises(
         "sizes of another rank",
-        lambda: untyped.sparse_coo_tensor(places, values, (2,), check_invariants=True),
+        lambda: untyped.sparse_coo_tensor(indices, values, (2,), check_invariants=True),
     )
     lab.raises(
         "another number of values",
-        lambda: untyped.sparse_coo_tensor(places, lab.integers(2), (2, 3), check_invariants=True),
+        lambda: untyped.sparse_coo_tensor(indices, lab.integers(2), (2, 3), check_invariants=True),
     )
     lab.raises(
         "dense sizes that differ",
-        lambda: untyped.sparse_coo_tensor(places, lab.integers(3, 2), (2, 3, 4), check_invariants=True),
+        lambda: untyped.sparse_coo_tensor(indices, lab.integers(3, 2), (2, 3, 4), check_invariants=True),
     )
 
 
 @behaviour("sparse", sees=("value",))
 def sparse_invariants(lab: Lab) -> None:
-    """check_sparse_tensor_invariants switches the checks on and off, as function, context and decorator, and
-    nests.
+    """check_sparse_tensor_invariants enables and disables the checks as a function, context manager and
+    decorator. Contexts can be nested.
     """
     checks = torch.sparse.check_sparse_tensor_invariants
     before = checks.is_enabled()
-    seen = []
-    places, values = lab.put([[0, 5]]), lab.integers(2)
+    results = []
+    indices, values = lab.put([[0, 5]]), lab.integers(2)
 
     def make() -> str:
         try:
-            untyped.sparse_coo_tensor(places, values, (3,))
+            untyped.sparse_coo_tensor(indices, values, (3,))
         except RuntimeError:
             return "refused"
         return "made"
 
     try:
         checks.disable()
-        seen += [checks.is_enabled(), make()]
+        results += [checks.is_enabled(), make()]
         with checks():
-            seen += [checks.is_enabled(), make()]
+            results += [checks.is_enabled(), make()]
             with checks(False):
-                seen += [checks.is_enabled(), make()]
-            seen.append(checks.is_enabled())
-        seen.append(checks.is_enabled())
+                results += [checks.is_enabled(), make()]
+            results.append(checks.is_enabled())
+        results.append(checks.is_enabled())
         checks.enable()
-        seen += [checks.is_enabled(), make()]
+        results += [checks.is_enabled(), make()]
         checks.disable()
-        seen.append(checks(True)(make)())
-        seen.append(checks.is_enabled())
+        results.append(checks(True)(make)())
+        results.append(checks.is_enabled())
     finally:
         (checks.enable if before else checks.disable)()
-    lab.same("seen", seen)
+    lab.same("seen", results)
     lab.same("values", values * 1)
 
 
 @behaviour("sparse", dtypes=("float32", "float64", "int64"), level="core", sees=("value",))
 def parts_of_sparse(lab: Lab) -> None:
-    """indices and values are available for coalesced tensors and share their memory; is_coalesced reports the
+    """indices and values are available for coalesced tensors and share their memory. is_coalesced reports the
     state.
     """
     sparse = repeated(lab)
@@ -211,7 +216,9 @@ def parts_of_sparse(lab: Lab) -> None:
 
 @behaviour("sparse", dtypes=("float32", "int64", "bool", "complex64"), level="core", sees=("value",))
 def sparse_copies(lab: Lab) -> None:
-    """clone, copy_, conversions, pickle and deepcopy keep values, sizes and whether a tensor is coalesced."""
+    """clone, copy_, conversions, pickle and deepcopy preserve values, sizes and whether a tensor is
+    coalesced.
+    """
     for name, sparse in {
         "repeated": repeated(lab),
         "coalesced": repeated(lab).coalesce(),
@@ -251,8 +258,8 @@ def sparse_copies(lab: Lab) -> None:
 
 @behaviour("sparse", level="core", sees=("value",))
 def sparse_like_and_new(lab: Lab) -> None:
-    """zeros_like, empty_like, new_* and zeros with a layout make sparse tensors of no elements, or of the
-    size asked for.
+    """zeros_like, empty_like, new_* and zeros with layout=sparse_coo create sparse tensors without stored
+    elements, of the template's size or the requested size. sparse_resize_ and zero_ change size and elements.
     """
     hybrid = repeated(lab, 2)
     for name, similar in {
@@ -284,13 +291,13 @@ def sparse_like_and_new(lab: Lab) -> None:
     cleared = hybrid.clone().sparse_resize_and_clear_((2, 2, 3), 1, 2)
     lab.same("resized and cleared", [cleared.shape, cleared.sparse_dim(), cleared._nnz()])
     lab.raises("fewer sparse dimensions", lambda: hybrid.clone().sparse_resize_((3, 4, 2), 1, 2))
-    taken = torch.empty(1, layout=torch.sparse_coo, device=lab.device).resize_as_sparse_(hybrid)
-    lab.same("resize_as_sparse_", taken.shape)
+    resized_like = torch.empty(1, layout=torch.sparse_coo, device=lab.device).resize_as_sparse_(hybrid)
+    lab.same("resize_as_sparse_", resized_like.shape)
 
 
 @behaviour("sparse", sees=("value",))
 def printing_of_coo(lab: Lab) -> None:
-    """A sparse tensor of any shape prints its positions, values, size and number of elements."""
+    """A sparse tensor of any shape prints its indices, values, size and number of stored elements."""
     for name, sparse in {
         "repeated": repeated(lab),
         "coalesced": repeated(lab).coalesce(),
@@ -300,7 +307,7 @@ def printing_of_coo(lab: Lab) -> None:
         "with gradient": repeated(lab).requires_grad_(),
     }.items():
         text = repr(sparse)
-        for word in ("indices=", "values=", "size=", f"nnz={sparse._nnz()}", "layout=torch.sparse_coo"):
-            lab.holds(f"{name} prints {word}", word in text)
+        for fragment in ("indices=", "values=", "size=", f"nnz={sparse._nnz()}", "layout=torch.sparse_coo"):
+            lab.holds(f"{name} prints {fragment}", fragment in text)
         lab.same(f"{name}: gradient and dtype", ["requires_grad" in text, "int64" in text])
     lab.same("dense", repeated(lab).to_dense())

@@ -14,9 +14,9 @@ std::string format(std::string_view text, const Values&... values) {
   std::ostringstream out;
   out << std::boolalpha;
   const auto until_next = [&](const auto& value) {
-    const auto place = text.find("{}");
-    out << text.substr(0, place) << value;
-    text.remove_prefix(place + 2);
+    const auto placeholder = text.find("{}");
+    out << text.substr(0, placeholder) << value;
+    text.remove_prefix(placeholder + 2);
   };
   (until_next(values), ...);
   out << text;

@@ -1,4 +1,4 @@
-"""Compilers that AOTAutograd calls: each runs the passes over one graph and returns a boxed callable."""
+"""The compilers that AOTAutograd calls: each runs the passes on one graph and returns a boxed callable."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _numbers = itertools.count()
 
 
 class GraphCompiler:
-    """Compiles the forward, backward or inference graph that AOTAutograd makes of one Dynamo graph.
+    """Compiles the forward, backward or inference graph that AOTAutograd creates from one Dynamo graph.
 
     Args:
         settings: the options, which also apply to a backward graph that is compiled later.
         executable: ``fused``, ``interpreted`` or ``calls``.
-        fake_mode: of the graph's inputs.
-        dynamo_graph: the graph that Dynamo made.
+        fake_mode: fake mode of the graph's inputs.
+        dynamo_graph: the graph of Dynamo.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class GraphCompiler:
         self._fake_mode = fake_mode
         self._dynamo_graph = dynamo_graph
         self._number = next(_numbers)
-        # Counted now: freezing may drop the contents of Dynamo's graph.
+        # Counted here, because freezing may remove the contents of Dynamo's graph.
         self._num_outputs = len(torch.utils._pytree.tree_leaves(_output(dynamo_graph).args))
 
     def partition(self, joint: GraphModule, inputs: Sequence[Any], **arguments: Any) -> Any:
-        """Divide a joint graph into forward and backward graph."""
+        """Partition a joint graph into a forward and a backward graph."""
         if not self._fused:
             parts = min_cut_rematerialization_partition(joint, inputs, **arguments)
         else:
@@ -57,7 +57,7 @@ class GraphCompiler:
         return parts
 
     def forward(self, graph: GraphModule, inputs: Sequence[Any]) -> Boxed:
-        """Compile a forward graph; what it saves for the backward graph may get other strides."""
+        """Compile a forward graph. The values that it saves for the backward graph may have different strides."""
         first = 0
         context = TracingContext.try_get()
         if context is not None and context.fw_metadata is not None:
@@ -69,7 +69,7 @@ class GraphCompiler:
         return self._compile("backward", graph, inputs, None)
 
     def inference(self, graph: GraphModule, inputs: Sequence[Any]) -> Boxed:
-        """Compile a graph without gradients; with ``use_graph_freezing`` its parameters become constants."""
+        """Compile a graph without gradients. If ``use_graph_freezing`` is on, its parameters become constants."""
         if self._fused:
             with inductor.virtual_fake_mode(self._fake_mode):
                 graph = inductor.joint_passes(graph, bool(self._settings["joint_graph_constant_folding"]))
@@ -81,8 +81,8 @@ class GraphCompiler:
         _check_constants(constants)
         if not constants and _takes_parameters(self._dynamo_graph):
             logger.warning(
-                "use_graph_freezing made no constants, since Dynamo hands parameters over as inputs: set "
-                "torch._inductor.config.freezing = True before the first call"
+                "use_graph_freezing created no constants, because Dynamo passes parameters as inputs. Set "
+                "torch._inductor.config.freezing = True before the first call."
             )
         run = self._compile("inference", graph, [inputs[i] for i in kept], None, frozen=True)
         return _with_inputs(run, kept)
@@ -95,7 +95,7 @@ class GraphCompiler:
         visible: Sequence[int] | None,
         frozen: bool = False,
     ) -> Boxed:
-        """Run the passes; `visible`: positions of outputs whose strides the caller relies on, default all."""
+        """Run the passes. `visible`: positions of outputs whose strides the caller uses; None means all."""
         start = time.perf_counter()
         outputs = _output(graph).args[0]
         name = f"graph_{self._number}_{kind}"
@@ -131,7 +131,8 @@ def _check_constants(found: int) -> None:
     wanted = bridge_config.value_of("PT_HPU_CHECK_NUM_CONSTS")
     if wanted and found != wanted:
         raise RuntimeError(
-            f"PT_HPU_CHECK_NUM_CONSTS is {wanted}, the frozen graph has {found} constants: set it to {found}"
+            f"PT_HPU_CHECK_NUM_CONSTS is {wanted}, but the frozen graph has {found} constants. Set it to "
+            f"{found}."
         )
 
 
@@ -158,7 +159,7 @@ def _report_strides(context: OptimizerContext) -> None:
 
 
 def _with_inputs(run: Callable[..., Sequence[Any]], kept: Sequence[int]) -> Callable[..., Sequence[Any]]:
-    """Give `run` only the inputs at these positions; the result takes its inputs the way `run` does."""
+    """Pass `run` only the inputs at these positions. The result takes inputs in the same form as `run`."""
     if not getattr(run, "_boxed_call", False):
         return lambda *inputs: run(*(inputs[i] for i in kept))
 

@@ -1,4 +1,4 @@
-"""Calls of CPU code on device tensors."""
+"""Call CPU code on device tensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def on_host(
     """
     if _C.is_capturing():
         raise RuntimeError(
-            "a fused recipe of torch.compile cannot be part of an HPU Graph: capture the function without "
-            "torch.compile, or compile it with options={'executable': 'interpreted'}"
+            "a fused recipe of torch.compile cannot be part of an HPU Graph. Capture the function without "
+            "torch.compile, or compile it with options={'executable': 'interpreted'}."
         )
     return _C.call_on_host(function, values, writes)
