@@ -54,10 +54,12 @@ def show_close_convolution(lab: Lab, name: str, value: Any) -> None:
     lab.close(name, value, roundings=ROUNDINGS, matrix=True)
 
 
-def are_close_in_float32(lab: Lab, left: torch.Tensor, right: torch.Tensor, *, times: float = 1.0) -> bool:
+def are_close_in_float32(
+    lab: Lab, actual: torch.Tensor, expected: torch.Tensor, *, times: float = 1.0
+) -> bool:
     """Return whether two computations of one float32 result agree within the precision of the target.
 
     ``times`` multiplies the tolerance, except for a target with precision tf32.
     """
     rtol, atol = (1e-2, 5e-3) if lab.target.precision == "tf32" else (times * 1e-4, times * 1e-5)
-    return torch.allclose(left, right, rtol=rtol, atol=atol)
+    return torch.allclose(actual, expected, rtol=rtol, atol=atol)

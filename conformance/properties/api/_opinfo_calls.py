@@ -116,22 +116,24 @@ def describe_leaves(value: Any) -> list[Any]:
     ]
 
 
-def trees_are_close(left: Any, right: Any) -> bool:
+def trees_are_close(actual: Any, expected: Any) -> bool:
     """Return whether two trees have the same values, up to the rounding of a different order of
     computation.
     """
-    ours, theirs = list(leaves(left)), list(leaves(right))
-    return len(ours) == len(theirs) and all(map(_leaves_are_close, ours, theirs))
+    actual_leaves, expected_leaves = list(leaves(actual)), list(leaves(expected))
+    return len(actual_leaves) == len(expected_leaves) and all(
+        map(_leaves_are_close, actual_leaves, expected_leaves)
+    )
 
 
-def _leaves_are_close(a: Any, b: Any) -> bool:
-    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
-        return bool(a == b) or a != a
-    if a.layout is not torch.strided:
-        a, b = a.to_dense(), b.to_dense()
-    if a.shape != b.shape or a.dtype != b.dtype:
+def _leaves_are_close(actual: Any, expected: Any) -> bool:
+    if not isinstance(actual, torch.Tensor) or not isinstance(expected, torch.Tensor):
+        return bool(actual == expected) or actual != actual
+    if actual.layout is not torch.strided:
+        actual, expected = actual.to_dense(), expected.to_dense()
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return False
     with own_work():
-        wide = torch.complex128 if a.is_complex() else torch.float64
-        a, b = (x.detach().cpu().to(wide) for x in (a, b))
-        return torch.allclose(a, b, rtol=1e-3, atol=1e-3, equal_nan=True)
+        wide = torch.complex128 if actual.is_complex() else torch.float64
+        actual, expected = (leaf.detach().cpu().to(wide) for leaf in (actual, expected))
+        return torch.allclose(actual, expected, rtol=1e-3, atol=1e-3, equal_nan=True)

@@ -42,7 +42,7 @@ at::Tensor host_tensor(const at::Tensor& tensor, const ResolveStorage& resolve) 
   return host;
 }
 
-// Makes a CPU tensor without the objects that Python may have attached to the user's.
+// Returns a CPU tensor without the Python objects that may be attached to the user's tensor.
 at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
   if (by_reference) {
     auto impl = c10::make_intrusive<c10::TensorImpl>(
@@ -58,7 +58,8 @@ at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
   if (tensor.dim() != 0 || tensor.is_conj() || tensor.is_neg()) {
     return tensor.detach().clone();
   }
-  // A number, mostly of the program's text: the dispatcher would take longer than the rest of the recording.
+  // A 0-dim tensor is mostly a literal of the program. The dispatcher would take longer than the rest of the
+  // recording.
   auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(c10::Storage::use_byte_size_t(),
                                                                 tensor.itemsize(),
                                                                 c10::GetAllocator(c10::DeviceType::CPU),
@@ -74,7 +75,7 @@ at::Tensor cpu_value(const at::Tensor& tensor, bool by_reference) {
   return copy;
 }
 
-// Converts arguments; a tensor object that appears twice stays one.
+// Converts arguments. A tensor object that appears twice is converted once.
 class HostForm {
  public:
   HostForm(const ResolveStorage& resolve, bool by_reference)
@@ -172,7 +173,7 @@ void Call::run(std::uint64_t with_seed, const c10::IValue* with_lifted) const {
   const c10::AutoGradMode mode(gradients);
   thread_local torch::jit::Stack stack;
   torch::jit::Stack values;
-  std::swap(values, stack);  // its capacity is kept; a nested run gets a fresh one
+  std::swap(values, stack);  // keeps its capacity; a nested run uses a new stack
   values.assign(arguments.begin(), arguments.end());
   for (std::size_t i = 0; with_lifted != nullptr && i < lifted.size(); i++) {
     values[static_cast<std::size_t>(lifted[i])] = with_lifted[i];
@@ -215,7 +216,7 @@ void Call::run() const {
   run(seed, nullptr);
 }
 
-// A thread that runs this while it waits may be inside a mode, which must not apply to these kernels.
+// A thread that runs queued work while it waits may be inside a mode, which must not apply to these kernels.
 KernelGuard::KernelGuard()
     : keys_(c10::default_included_set,
             c10::default_excluded_set | c10::autograd_dispatch_keyset |
@@ -275,7 +276,7 @@ Call make_host_copy(const kernels::OperatorPlan& plan,
   static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
   static const OutputMetadataPtr output_metadata = [] {
     OutputMetadata result;
-    result.results.emplace_back();  // the argument itself: nothing to check
+    result.results.emplace_back();  // the result is the argument: nothing to check
     result.lengths.push_back(-1);
     return std::make_shared<const OutputMetadata>(std::move(result));
   }();
@@ -398,8 +399,8 @@ std::vector<at::Tensor> flattened_results(const kernels::OperatorPlan& plan, con
 
 namespace {
 
-// The out= arguments that were empty before the call and have another size now, if the call has changed no
-// other argument that it writes; else an empty list.
+// Returns the out= arguments that were empty before the call and that the call has resized. Returns an empty
+// list if the call has changed any other written argument.
 std::vector<ResizedArgument> resized_arguments_of(const kernels::OperatorPlan& plan,
                                    const CallArguments& arguments,
                                    const std::vector<std::string>& before) {
@@ -424,7 +425,7 @@ std::vector<ResizedArgument> resized_arguments_of(const kernels::OperatorPlan& p
     }
     for (const auto& other : arguments.tensors()) {
       if (other.tensor != argument.tensor && other.device && other.storage == argument.storage) {
-        return {};  // a second run would read what the first wrote
+        return {};  // a second run would read data that the first run wrote
       }
     }
     result.push_back(

@@ -27,7 +27,7 @@ std::vector<const kernels::OperatorPlan*>& plans() {
   return *value;
 }
 
-// One operator on a queue.
+// A queued operator call.
 class CallWork final : public runtime::Work {
  public:
   explicit CallWork(Call&& call) : call_(std::move(call)) {
@@ -43,7 +43,7 @@ class CallWork final : public runtime::Work {
   Call call_;
 };
 
-// Host storages for the storages of one call.
+// Maps the device storages of one call to host storages.
 class Resolver {
  public:
   HostStorage operator()(c10::StorageImpl* device) {
@@ -64,7 +64,7 @@ class Resolver {
   c10::SmallVector<std::pair<c10::StorageImpl*, HostStorage>, 6> resolved_;
 };
 
-// Counts an operator's warnings on their way to their handler.
+// Counts the warnings of an operator and forwards them to the original handler.
 class WarningCounter final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override {
@@ -100,7 +100,7 @@ void visit_device_storages(const kernels::OperatorPlan& plan,
   }
 }
 
-// True if the call has to wait for work of another stream, which uses its memory.
+// Returns true if the call must wait for work of another stream that uses its memory.
 bool waits_for_memory(const kernels::OperatorPlan& plan, const c10::IValue* arguments) {
   bool used = false;
   visit_device_storages(plan, arguments, [&](const c10::StorageImpl* storage, bool) {
@@ -109,7 +109,8 @@ bool waits_for_memory(const kernels::OperatorPlan& plan, const c10::IValue* argu
   return used && access_set_of(plan, arguments).has_conflicts(runtime::current_stream_id());
 }
 
-// What a copy returns is known without running it: its first argument. Null for one that throws.
+// Returns the output metadata of a copy, which is its first argument, without running it. Returns null if the
+// copy would throw.
 OutputMetadataPtr output_metadata_of_copy(const CallArguments& arguments) {
   const at::Tensor& self = *arguments.tensors()[0].tensor;
   if (arguments.tensors().size() != 2 ||
@@ -137,7 +138,7 @@ void defer(const kernels::HostKernel& kernel,
            const OutputMetadataPtr& output_metadata,
            torch::jit::Stack* stack) {
   const std::size_t count = kernel.plan().arguments;
-  // Keeps the arguments until the work is queued: memory that is freed before would count as idle.
+  // Keep the arguments until the work is queued: the pool would treat memory that is freed earlier as idle.
   const c10::SmallVector<c10::IValue, 8> argument_values(stack->end() - static_cast<std::ptrdiff_t>(count),
                                               stack->end());
   const c10::IValue* values = argument_values.data();
@@ -207,7 +208,7 @@ bool try_defer(const kernels::HostKernel& kernel,
     output_metadata = output_metadata_of_copy(arguments);
   }
   if (output_metadata == nullptr) {
-    const std::string key = arguments.key();  // waiting may use the thread's
+    const std::string key = arguments.key();  // the wait may overwrite the thread's key buffer
     runtime::wait_for_earlier_work(/*surface=*/arguments.depends_on_data());
     access_set_of(kernel.plan(), values)
         .wait(runtime::current_stream_id(), /*surface=*/arguments.depends_on_data());

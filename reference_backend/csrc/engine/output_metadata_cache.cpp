@@ -18,11 +18,11 @@ namespace hpu_reference::engine {
 
 namespace {
 
-// Limit of entries, enough for a large model in many shapes; beyond it everything is learned again.
+// Maximum number of entries, enough for a large model in many shapes. Beyond it the cache is cleared.
 constexpr std::size_t kMost = 1 << 16;
 
 std::mutex g_mutex;
-// By the entry's own key.
+// The map's keys refer to the entries' own key strings.
 std::unordered_map<std::string_view, OutputMetadataPtr>& table() {
   static auto* value = new std::unordered_map<std::string_view, OutputMetadataPtr>();
   return *value;
@@ -31,7 +31,7 @@ std::atomic<std::uint64_t> g_next_id{1};
 std::atomic<std::uint64_t> g_removals{0};
 std::atomic<bool> g_keeps{true};
 
-// True for a number that every dtype of tensors accepts.
+// Returns true for a number that every tensor dtype accepts.
 bool is_liftable(double value) {
   return std::abs(value) <= 127.0;
 }
@@ -188,7 +188,7 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
   }
   put(impl->storage_offset());
   put(storage->nbytes());
-  // The argument before this one that is the same tensor, or shares its storage.
+  // Find an earlier argument that is the same tensor or shares its storage.
   int same = -1;
   int shared = -1;
   for (std::size_t i = 0; i < tensors_.size(); i++) {

@@ -16,7 +16,7 @@ namespace hpu_reference::kernels {
 
 namespace {
 
-// An unknown name is reported when the package is imported, which is where it can be.
+// The import of the Python package reports an unknown name.
 std::string hardware_model() {
   const char* text = std::getenv("HPU_REFERENCE_PROFILE");
   return text == nullptr ? "" : text;
@@ -53,7 +53,7 @@ void for_each_element(const at::Tensor& tensor, Function function) {
   }
 }
 
-// Bits of a number of float8_e4m3fn without its sign; 0x7F is NaN, and numbers grow with their bits.
+// Mask of a float8_e4m3fn number without its sign. 0x7F is NaN, and numbers grow with their bits.
 constexpr std::uint8_t kMagnitude = 0x7F;
 constexpr std::uint8_t k240 = 0x77;
 
@@ -170,7 +170,7 @@ at::Tensor narrowed_source(const at::Tensor& target, const at::Tensor& source) {
   if (target.scalar_type() != at::kFloat8_e4m3fn || type == at::kFloat8_e4m3fn) {
     return source;
   }
-  // The CPU clamps no numbers of 8 bits, and whole ones may not hold the limit.
+  // The CPU does not clamp 8-bit floats, and an integer dtype may not represent the limit.
   const bool wide = at::isFloatingType(type) && !at::isFloat8Type(type);
   return at::clamp(wide ? source : source.to(at::kFloat), -largest_e4m3(), largest_e4m3());
 }

@@ -20,7 +20,8 @@ namespace hpu_reference::kernels {
 
 namespace {
 
-// Below the device's key nothing may record gradients, cast or trace again.
+// Returns the keys that are excluded below the device's key: autograd, autocast and tracing must not run
+// again.
 c10::DispatchKeySet excluded_keys() {
   static const c10::DispatchKeySet keys = c10::autograd_dispatch_keyset |
                                           c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView) |
@@ -62,8 +63,7 @@ HostCall::HostCall(bool redirect, bool surface, bool offered)
       surface_(surface) {
 }
 
-// Number of arguments from which on positions are looked up by address: optimisers pass thousands of tensors
-// in one call.
+// Minimum number of arguments for the lookup by address. Optimizers pass thousands of tensors in one call.
 constexpr std::size_t kMany = 24;
 
 template <class Pairs, class Positions, class Match>
@@ -144,7 +144,7 @@ c10::intrusive_ptr<c10::StorageImpl> HostCall::host_storage(c10::StorageImpl* de
   return host;
 }
 
-// Bytes from the start of the storage to the end of the last element.
+// Returns the bytes from the start of the storage to the end of the last element.
 std::size_t bytes_spanned(const c10::TensorImpl* tensor) {
   if (tensor->is_contiguous()) {
     return static_cast<std::size_t>(tensor->storage_offset() + tensor->numel()) * tensor->itemsize();
@@ -155,8 +155,8 @@ std::size_t bytes_spanned(const c10::TensorImpl* tensor) {
                                           static_cast<std::size_t>(tensor->storage_offset()));
 }
 
-// Refuses a storage that was freed or shrunk under its tensor, or that of a fake tensor: the kernel would
-// leave its bounds.
+// Rejects a storage that was freed or shrunk below its tensor's size, and the storage of a fake tensor: the
+// kernel would access memory out of bounds.
 void HostCall::check_storage(const c10::TensorImpl* tensor, const char* name) const {
   if (tensor->numel() == 0 || short_storages_allowed_ ||
       tensor->key_set().has(c10::DispatchKey::ZeroTensor)) {
@@ -198,7 +198,7 @@ at::Tensor HostCall::host(const at::Tensor& tensor, Access access, const char* n
     return cpu_argument(tensor, access, name);
   }
   if (C10_UNLIKELY(has_hardware_limits())) {
-    check_dtype(tensor.scalar_type());  // a view may have another dtype than what was made
+    check_dtype(tensor.scalar_type());  // a view may have another dtype than its base
   }
   const bool written = access == Access::Write;
   if (const TensorPair* pair = find_device_tensor(tensor.unsafeGetTensorImpl())) {
@@ -214,8 +214,7 @@ at::Tensor HostCall::host(const at::Tensor& tensor, Access access, const char* n
   at::Tensor result = is_plain_dense(tensor.unsafeGetTensorImpl()->key_set())
                           ? host_dense(tensor, access, name)
                           : NonStridedLayouts::host(*this, tensor, access, name);
-  // Some CPU kernels compute what only a backward pass needs (an argmax) when an argument asks for a
-  // gradient.
+  // Some CPU kernels compute data for the backward pass (an argmax) when an argument requires a gradient.
   if (c10::GradMode::is_enabled() && tensor.requires_grad()) {
     result.unsafeGetTensorImpl()->set_requires_grad(true);
   }
@@ -238,7 +237,7 @@ void HostCall::adopt_storage_of(c10::TensorImpl* impl, bool has_other_owners) {
     return;  // shared with a result that was converted before
   }
   if (c10::StorageImpl* device = device_storage_for(storage)) {
-    // A view of an argument or of an earlier result: `device` is alive, as that is.
+    // The result is a view of an argument or of an earlier result, so `device` is alive.
     impl->set_storage_keep_dtype(c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(device)));
     return;
   }
@@ -248,8 +247,8 @@ void HostCall::adopt_storage_of(c10::TensorImpl* impl, bool has_other_owners) {
     }
     return;
   }
-  // Made on the heap (by a worker thread of the kernel), or kept by the kernel or another result as CPU
-  // memory: the only cases in which a result is copied.
+  // The memory was allocated on the heap by a worker thread of the kernel, or the kernel or another result
+  // references it as CPU memory. Only in these cases is a result copied.
   const std::size_t bytes = storage->nbytes();
   c10::DataPtr pointer = memory::allocate_device(bytes, /*in_order=*/false);
   if (bytes > 0) {
@@ -279,7 +278,7 @@ at::Tensor HostCall::device(at::Tensor&& result, std::size_t holders) {
     return pair->device;
   }
   if (is_device_tensor(result)) {
-    return std::move(result);  // the same result twice
+    return std::move(result);  // the same result was returned twice
   }
   if (!is_plain_dense(impl->key_set())) {
     return NonStridedLayouts::device(*this, std::move(result));
@@ -323,9 +322,9 @@ void HostCall::write_back(const TensorPair& pair) {
   }
   c10::StorageImpl* storage = host->unsafe_storage().unsafeGetStorageImpl();
   c10::StorageImpl* before = device->unsafe_storage().unsafeGetStorageImpl();
-  if (device_storage_for(storage) != before) {  // set_() gave it another storage
+  if (device_storage_for(storage) != before) {  // set_() assigned another storage
     if (const StoragePair* pair = find_device_storage(before)) {
-      // The pair refers to it until the end of the call; the tensor may have the last reference.
+      // The pair refers to the storage until the end of the call, and the tensor may hold the last reference.
       const_cast<StoragePair*>(pair)->replaced = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(before);
     }
     c10::StorageImpl* replacement = device_storage_for(storage);
@@ -354,19 +353,20 @@ HostCall::~HostCall() {
     redirect_.end();
     try {
       write_back_all(/*failed=*/true);
-    } catch (...) {  // the kernel's own error is the one to report
+    } catch (...) {  // the kernel's own error is reported
     }
   }
   release_arguments();
 }
 
-// A kernel may keep an argument (packed weights keep their bias): its host view then has to keep the memory.
+// A kernel may keep an argument (packed weights keep their bias). Its host alias must then keep the memory
+// alive.
 void HostCall::release_arguments() {
   for (auto& pair : tensors_) {
     return_host_tensor(std::move(pair.host));
   }
   for (auto& pair : storages_) {
-    // Memory that the kernel gave it and no result took stays its own.
+    // Memory that the kernel assigned to the storage, and that no result uses, stays with the storage.
     if (pair.argument && pair.host->data() == pair.address) {
       memory::return_host_storage(pair.device, std::move(pair.host));
     }
@@ -396,7 +396,8 @@ void HostCall::write_back_all(bool failed) {
     if (!pair.written) {
       continue;
     }
-    // torch's resize sets the sizes before it allocates: if that failed, the tensor keeps its old ones.
+    // torch's resize sets the sizes before it allocates. If the allocation failed, the tensor keeps its old
+    // sizes.
     const bool is_partial = failed && is_plain_dense(pair.device.unsafeGetTensorImpl()->key_set()) &&
                            bytes_spanned(pair.host.unsafeGetTensorImpl()) > pair.device.storage().nbytes();
     if (!is_partial) {

@@ -14,9 +14,9 @@ namespace {
 
 using Impl = c10::intrusive_ptr<c10::TensorImpl>;
 
-thread_local bool tls_ended = false;  // the thread has none any more: it ends
+thread_local bool tls_ended = false;  // the thread's cache is destroyed: the thread ends
 
-// Tensor objects of one thread, as they were made: without storage, for a plain tensor of the CPU.
+// Cached tensor objects of one thread, in the state of a new CPU tensor without storage.
 class TensorCache {
  public:
   ~TensorCache() {
@@ -45,7 +45,7 @@ TensorCache& tensor_cache() {
   return value;
 }
 
-// The keys of a plain tensor of the CPU, made outside inference mode.
+// Returns the keys of a strided CPU tensor that was created outside inference mode.
 c10::DispatchKeySet plain_keys() {
   static const c10::DispatchKeySet keys = [] {
     const c10::InferenceMode mode(false);
@@ -80,7 +80,7 @@ at::Tensor make_host_tensor(c10::intrusive_ptr<c10::StorageImpl> host, const c10
 
 at::Tensor take_host_tensor(c10::intrusive_ptr<c10::StorageImpl> host, const c10::TensorImpl* device) {
   Impl impl;
-  // In inference mode a tensor is made with other keys and without a version.
+  // In inference mode a tensor is created with other keys and without a version counter.
   if ((device->key_set() & kLazyBits).empty() && !tls_ended && !c10::InferenceMode::is_enabled()) {
     impl = tensor_cache().take();
   }

@@ -32,11 +32,10 @@ bool has(const at::Tensor& tensor, DispatchKey key) {
   return tensor.unsafeGetTensorImpl()->key_set().has(key);
 }
 
-// A quantizer with per-channel parameters holds tensors, which must be in memory that the kernel reads.
+// Converts a quantizer. Per-channel parameters are tensors, which must be in memory that the kernel can read.
 template <class Convert>
 at::QuantizerPtr convert_quantizer(const at::QuantizerPtr& quantizer, at::ScalarType dtype, Convert convert) {
-  // A quantizer without tensors of its own serves both sides; an unknown one cannot even be asked for its
-  // scheme.
+  // A quantizer without tensors serves both sides. An unknown quantizer cannot even be asked for its scheme.
   auto* channels = dynamic_cast<at::PerChannelAffineQuantizer*>(quantizer.get());
   if (channels == nullptr) {
     return quantizer;
@@ -45,7 +44,7 @@ at::QuantizerPtr convert_quantizer(const at::QuantizerPtr& quantizer, at::Scalar
       convert(channels->scales()), convert(channels->zero_points()), channels->axis(), dtype);
 }
 
-// Converts a part of a result like a result of its own; the result and this call have references to it.
+// Converts a part of a result. The result and this call both hold references to the part.
 template <class Part>
 at::Tensor device_part(HostCall& call, Part part) {
   return call.device(std::move(part), /*holders=*/2);
@@ -55,13 +54,13 @@ at::native::NestedTensorImpl* nested(const at::Tensor& tensor) {
   return static_cast<at::native::NestedTensorImpl*>(tensor.unsafeGetTensorImpl());
 }
 
-// A tensor that stays on the CPU after the kernel must not be memory of the device, which ends with a fork or
-// with its tensor.
+// Returns a copy on the heap. A tensor that stays on the CPU after the kernel must not use device memory,
+// which is lost in a fork or when its tensor is destroyed.
 at::Tensor on_heap(const at::Tensor& tensor) {
   return memory::arena().contains_host(tensor.storage().data()) ? tensor.clone() : tensor;
 }
 
-// torch's own detach() of a compressed tensor runs the constructor that knows no HPU key.
+// torch's detach() of a compressed tensor uses the constructor that does not support the HPU key.
 struct DeviceSparseCsr final : at::SparseCsrTensorImpl {
   DeviceSparseCsr(at::Layout layout, caffe2::TypeMeta dtype)
       : SparseCsrTensorImpl(

@@ -10,9 +10,9 @@ namespace hpu_reference::kernels {
 
 namespace {
 
-// Arguments that by public contract may be CPU tensors of one or more dimensions next to device tensors:
-// sources of copies, indices, the quantizer's example, and the metadata of nested tensors, which is on the
-// CPU on every device.
+// Returns true for arguments that may be CPU tensors of one or more dimensions next to device tensors, by
+// public contract: sources of copies, indices, the quantizer's example, and the metadata of nested tensors,
+// which is on the CPU on every device.
 bool may_be_on_the_host(const std::string& name, const std::string& argument) {
   static const std::unordered_set<std::string> pairs = {
       "aten::copy_ src",
@@ -41,7 +41,7 @@ bool mentions(const c10::TypePtr& type, c10::TypeKind kind) {
   return false;
 }
 
-// Arguments that are written although the schema does not say so.
+// Returns true for arguments that are written although the schema does not say so.
 bool is_written_silently(const std::string& name, const std::string& argument) {
   static const std::unordered_set<std::string> names = {"aten::native_batch_norm",
                                                         "aten::native_batch_norm.out",
@@ -54,8 +54,8 @@ bool is_written_silently(const std::string& name, const std::string& argument) {
   return names.count(name) != 0 && (argument == "running_mean" || argument == "running_var");
 }
 
-// Arithmetic that accepts any value for its factors, bounds and fillings: other operators may refuse some (a
-// negative bound, an infinite order), which a call that is held back must not.
+// Returns true for arithmetic operators that accept any value as factor, bound or fill value. Other operators
+// may reject some values (a negative bound, an infinite order), which a deferred call must not do.
 bool accepts_any_value(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "add",        "sub",       "rsub",        "mul",        "div",         "true_divide",
@@ -75,7 +75,7 @@ bool accepts_any_value(const std::string& name) {
   return names.count(base_name) != 0;
 }
 
-// Operators that do so without torch's tag.
+// Returns true for operators whose result size depends on the data although they do not have torch's tag.
 bool sizes_depend_on_data(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "aten::linalg_lstsq", "aten::_pack_padded_sequence", "aten::_ctc_loss", "aten::resize_"};
@@ -123,7 +123,7 @@ OperatorPlan::OperatorPlan(const c10::OperatorHandle& op)
   lifts_tensor = reads_tensor && accepts_any_value(op.operator_name().name);
   for (const auto& argument : schema.arguments()) {
     const auto type =
-        argument.type();  // a Scalar; `float` arguments may be scale factors, which decide sizes
+        argument.type();  // a Scalar; `float` arguments may be scale factors, which determine sizes
     lifts_scalar.push_back(lifts_tensor && mentions(type, c10::TypeKind::NumberType));
   }
   boolean_indices_depend = name.rfind("aten::index.Tensor", 0) == 0;

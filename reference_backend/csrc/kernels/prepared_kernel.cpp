@@ -10,7 +10,7 @@ namespace hpu_reference::kernels {
 
 namespace {
 
-// Number of elements from which on the preparation of a kernel is not worth its memory and its check.
+// Number of elements above which the benefit of a prepared kernel does not justify its memory and its check.
 constexpr std::int64_t kLarge = 1 << 16;
 
 bool is_simple(const at::Tensor& tensor) {

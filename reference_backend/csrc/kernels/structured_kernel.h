@@ -15,11 +15,11 @@
 
 namespace hpu_reference::kernels {
 
-// An argument of a structured kernel, kept in the form in which the kernel takes it.
+// An argument of a structured kernel, stored in the type that the kernel takes.
 template <class Argument>
 struct StoredArgument;
 
-// A constant one is a copy of its own, so that it can get another value.
+// A constant tensor is copied, so that set() can change its value.
 template <>
 struct StoredArgument<const at::Tensor&> {
   StoredArgument(const c10::IValue& source, bool is_constant) : value(source.toTensor()), constant(is_constant) {
@@ -103,7 +103,7 @@ struct StoredArgument<Number> {
   Number value;
 };
 
-// Thrown within prepare() by a kernel that wants another result than the one it has.
+// Thrown within prepare() by a kernel whose result differs from the given one.
 struct ResultMismatch {};
 
 template <class Meta>
@@ -168,7 +168,7 @@ class StructuredKernel final : public PreparedKernel {
   }
 
  private:
-  // The structured kernel, whose result exists before.
+  // The structured kernel with an existing result.
   class WithResult final : public Operator {
    public:
     explicit WithResult(const at::Tensor& result) : result_(result) {
@@ -220,8 +220,8 @@ class StructuredKernel final : public PreparedKernel {
              impl->storage_offset() * static_cast<std::int64_t>(impl->itemsize());
     }
   };
-  // Finds the kernel's tensors among the iterator's operands. False if memory of one was converted, so that
-  // the operand would keep old values.
+  // Finds the kernel's tensors among the iterator's operands. Returns false if the iterator converted the
+  // memory of a tensor: the operand would keep old values.
   bool find_operands() {
     if constexpr (kIterates) {
       tensors_ = operator_.ntensors();
@@ -232,17 +232,17 @@ class StructuredKernel final : public PreparedKernel {
           continue;
         }
         if (operator_.is_cpu_scalar(position) && c10::isReducedFloatingType(operand.current_dtype)) {
-          return false;  // kernels of reduced precision take it out of the iterator
+          return false;  // kernels of reduced precision remove the operand from the iterator
         }
         const bool converted = operand.original_tensor_base().defined();
         const at::TensorBase& source = converted ? operand.original_tensor_base() : operand.tensor_base();
         const auto* stored = stored_argument_of(source);
         if (stored == nullptr) {
-          // `meta` has made it, of a number or of a tensor's values of now.
+          // `meta` made this tensor, from a number or from the present values of a tensor.
           if (!source.unsafeGetTensorImpl()->is_wrapped_number()) {
             return false;
           }
-          made_of_number_ = true;
+          has_operand_from_number_ = true;
         } else if (!converted) {
           operands_.push_back({position, &stored->value});
         } else if (stored->constant) {
@@ -255,7 +255,7 @@ class StructuredKernel final : public PreparedKernel {
     return true;
   }
 
-  // The argument that is this tensor; nullptr if `meta` has made it.
+  // Returns the argument that is this tensor, or nullptr if `meta` made the tensor.
   const StoredArgument<const at::Tensor&>* stored_argument_of(const at::TensorBase& base) const {
     const StoredArgument<const at::Tensor&>* match = nullptr;
     const auto compare = [&](const auto& stored) {
@@ -280,11 +280,11 @@ class StructuredKernel final : public PreparedKernel {
       return stored.constant && set_tensor(stored.value, value.toTensor());
     } else {
       stored = Value(value);
-      return !made_of_number_;
+      return !has_operand_from_number_;
     }
   }
 
-  // Gives a 0-dim tensor the value of another one. It stays the same tensor: the iterator knows it.
+  // Copies a value into a 0-dim tensor. The tensor object stays, because the iterator refers to it.
   bool set_tensor(const at::Tensor& stored, const at::Tensor& value) {
     if (value.scalar_type() != stored.scalar_type() || value.is_conj() || value.is_neg()) {
       return false;
@@ -309,8 +309,8 @@ class StructuredKernel final : public PreparedKernel {
   int tensors_ = 0;
   c10::SmallVector<Operand, 4> operands_;
   c10::SmallVector<Operand, 1>
-      converted_;                // constants that the iterator has in the dtype that it computes in
-  bool made_of_number_ = false;  // an operand is
+      converted_;  // constants that the iterator converted to the compute dtype
+  bool has_operand_from_number_ = false;  // an operand was made from a number
 };
 
 }  // namespace hpu_reference::kernels

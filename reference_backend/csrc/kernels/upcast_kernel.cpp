@@ -37,7 +37,7 @@ void for_each_tensor(const c10::IValue& value, const Function& function) {
   }
 }
 
-// The value with each of its tensors changed.
+// Returns a copy of the value in which the function was applied to each tensor.
 template <class Function>
 c10::IValue mapped(const c10::IValue& value, const Function& change) {
   if (value.isTensor()) {
@@ -60,7 +60,7 @@ c10::IValue mapped(const c10::IValue& value, const Function& change) {
   return value;
 }
 
-// Arguments in float32; one copy for each tensor, however often it is among them.
+// Arguments in float32. A tensor that occurs several times has one copy.
 class UpcastTensors {
  public:
   at::Tensor of(const at::Tensor& tensor) {
@@ -78,7 +78,8 @@ class UpcastTensors {
   std::unordered_map<const c10::TensorImpl*, at::Tensor> copies_;
 };
 
-// The one dtype of low precision among the arguments; nothing if there are two, or other floats beside it.
+// Returns the only low-precision dtype among the arguments. Returns nothing if the arguments have two such
+// dtypes, or other floating-point tensors.
 std::optional<at::ScalarType> dtype_of(const std::vector<c10::IValue>& arguments) {
   std::optional<at::ScalarType> low_dtype;
   bool mixed = false;
@@ -94,7 +95,7 @@ std::optional<at::ScalarType> dtype_of(const std::vector<c10::IValue>& arguments
   return mixed ? std::nullopt : low_dtype;
 }
 
-// Position of the argument that a result is, or -1.
+// Returns the index of the argument that is returned as this result, or -1.
 int written_argument(const c10::FunctionSchema& schema, std::size_t result) {
   const c10::AliasInfo* info = schema.returns()[result].alias_info();
   if (info == nullptr || !info->isWrite()) {
@@ -109,7 +110,7 @@ int written_argument(const c10::FunctionSchema& schema, std::size_t result) {
   return -1;
 }
 
-// True if the call names the dtype of its results.
+// Returns true if the call specifies the dtype of its results.
 bool names_dtype(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); i++) {
     const std::string& name = schema.arguments()[i].name();
@@ -133,7 +134,7 @@ void write_rounded(const c10::IValue& original, UpcastTensors& upcast) {
   });
 }
 
-// True if one of the arguments on the stack is, or holds, a tensor of 8 or 16 bits a number.
+// Returns true if an argument on the stack is, or contains, a tensor of 8-bit or 16-bit floats.
 bool has_low_precision(const torch::jit::Stack& stack, std::size_t first) {
   bool low_dtype = false;
   for (std::size_t i = first; i < stack.size(); i++) {

@@ -197,7 +197,7 @@ def functionalize_keeps_meaning(lab: Lab) -> None:
 
 
 def write_through_a_row(a: torch.Tensor) -> torch.Tensor:
-    """Write through a view of each row and return the base."""
+    """Double the first row of a copy through a view, and return the square of the copy."""
     b = a * 1
     b[:1].mul_(2)
     return b * b

@@ -1,4 +1,4 @@
-"""Integer matrices that are easy to solve, and the rounding that solving them allows."""
+"""Well-conditioned integer matrices, and the rounding that a solution with them may accumulate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
 def diagonally_dominant(lab: Lab, *shape: int) -> torch.Tensor:
-    """Square matrices whose diagonal outweighs their rows: condition numbers below 5."""
+    """Return square matrices whose diagonal outweighs their rows, with condition numbers below 5."""
     size = shape[-1]
     return tensor_from_array(
         lab, to_wide_array(lab.integers(*shape, low=-2, high=3)) + 6 * size * numpy.eye(size)
@@ -20,26 +20,29 @@ def diagonally_dominant(lab: Lab, *shape: int) -> torch.Tensor:
 
 
 def positive_definite(lab: Lab, *shape: int) -> torch.Tensor:
-    """Hermitian positive definite matrices, of condition numbers below 10."""
+    """Return Hermitian positive definite matrices with condition numbers below 10."""
     array = to_wide_array(lab.integers(*shape, low=-1, high=2))
     size = shape[-1]
     return tensor_from_array(lab, array + array.conj().swapaxes(-1, -2) + 5 * size * numpy.eye(size))
 
 
 def adjoint(array: Array) -> Array:
-    """The conjugate transpose of each matrix."""
+    """Return the conjugate transpose of each matrix."""
     return array.conj().swapaxes(-1, -2)
 
 
 def matrix_roundings(size: int) -> float:
-    """Roundings for a result computed from a matrix of that size: its cube is the number of operations, of
-    which each may round, on numbers no larger than the condition number lets them grow (10).
+    """Return the number of roundings that a result computed from a square matrix of ``size`` rows may
+    accumulate.
+
+    The computation takes about ``size`` cubed operations, each of which may round. The condition number, at
+    most 10, bounds how much the numbers grow.
     """
     return 10.0 * (4 + size) ** 2
 
 
 def check_orthonormal_columns(lab: Lab, name: str, q: torch.Tensor) -> None:
-    """The columns of ``q`` are of length one and orthogonal."""
+    """Check that the columns of ``q`` have length one and are orthogonal."""
     count = q.shape[-1]
     expected = numpy.broadcast_to(numpy.eye(count), (*q.shape[:-2], count, count))
     lab.expect(

@@ -1,4 +1,4 @@
-"""einsum, tensordot, chains of products, cross products, powers and exponentials of matrices."""
+"""Behaviours of einsum, tensordot, chains of products, cross products, powers and exponentials of matrices."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ EQUATIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value",))
 def einsum_by_equation(lab: Lab) -> None:
-    """einsum sums products as NumPy does for equations with repeated, missing and reordered letters, ellipses
-    and several operands, of any strides.
+    """einsum sums products as NumPy does, for equations with repeated, missing and reordered letters,
+    ellipses and several operands of any strides.
     """
     for equation, shapes in EQUATIONS:
         operands = [lab.integers(*shape, low=-2, high=3) for shape in shapes]
@@ -91,8 +91,8 @@ def einsum_by_equation(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, sees=("value",))
 def einsum_by_lists(lab: Lab) -> None:
-    """einsum takes lists of numbers for letters, with Ellipsis and an output list, in agreement with
-    equations, at random too.
+    """einsum accepts lists of integers instead of letters, with Ellipsis and an output list. Results equal
+    the results of equations, also for random equations.
     """
     x, y = lab.integers(5), lab.integers(7)
     a, b = lab.integers(3, 5), lab.integers(2, 5)
@@ -143,7 +143,7 @@ def einsum_by_lists(lab: Lab) -> None:
 
 @behaviour("linalg", level="core", sees=("error", "message"))
 def einsum_refuses(lab: Lab) -> None:
-    """Equations that do not fit their operands are errors that say what is wrong."""
+    """Equations that do not match their operands raise errors that name the problem."""
     x, y = lab.integers(2), lab.integers(2, 3)
     for equation, operands, message in (
         (". ..", [x], "not part of any ellipsis"),
@@ -171,8 +171,8 @@ def einsum_refuses(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value", "error"))
 def chains_of_products(lab: Lab) -> None:
-    """multi_dot and chain_matmul multiply any number of matrices, multi_dot with vectors at the ends;
-    tensordot sums over chosen dimensions.
+    """multi_dot and chain_matmul multiply any number of matrices. multi_dot accepts vectors at the ends.
+    tensordot sums over the chosen dimensions.
     """
     for shapes in (
         ((0,), (0,)),
@@ -240,8 +240,8 @@ def chains_of_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*_DTYPES, "int64"), level="core", sees=("value", "error"))
 def cross_products(lab: Lab) -> None:
-    """cross and linalg.cross agree with NumPy along any dimension of size 3, broadcast, and write into out=;
-    another size is refused.
+    """cross and linalg.cross agree with NumPy along any dimension of size 3, broadcast, and write into out=.
+    Any other size raises an error.
     """
     a, b = lab.integers(4, 3, 5), lab.integers(4, 3, 5)
     expected = numpy.cross(to_wide_array(a), to_wide_array(b), axis=1)
@@ -275,8 +275,8 @@ def cross_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value", "error"))
 def matrix_powers(lab: Lab) -> None:
-    """matrix_power multiplies a matrix with itself, gives the identity for 0 and the inverse for negative
-    powers, of batches too.
+    """matrix_power multiplies a matrix with itself. It returns the identity for 0 and the power of the
+    inverse for negative numbers, also for batches.
     """
     with_batches = (
         lab.integers(3, 3, low=-1, high=2),
@@ -321,8 +321,8 @@ def matrix_powers(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_DTYPES, level="core", sees=("value", "error"))
 def matrix_exponentials(lab: Lab) -> None:
-    """matrix_exp is the identity at zero, exp on diagonals, a polynomial for nilpotent matrices, the product
-    with exp(t) for shifted ones, and the same for a batch as for each.
+    """matrix_exp is the identity at zero, exp on diagonals, a polynomial for nilpotent matrices, and the
+    product with exp(t) for matrices shifted by t. A batch gives the results of its matrices.
     """
     zero = torch.zeros(4, 4, dtype=lab.dtype, device=lab.device)
     lab.expect("zero", torch.linalg.matrix_exp(zero), numpy.eye(4))
@@ -403,7 +403,7 @@ def matrix_exponentials(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*WIDE_FLOATS, *COMPLEX), level="core", sees=("value", "error"))
 def renormalising(lab: Lab) -> None:
-    """renorm scales down the slices whose p-norm is above the bound, and leaves the others."""
+    """renorm scales down the slices whose p-norm exceeds the bound and does not change other slices."""
     base = tensor_from_array(lab, numpy.array([[3.0, 4, 0, 0], [0.5, 0, 0, 0.5], [1, 1, 1, 1], [0, 0, 0, 0]]))
     array = to_wide_array(base)
     for p in (1, 2, 3, 0.5, math.inf):

@@ -1,4 +1,4 @@
-"""Eigenvalues, singular values and low-rank factors."""
+"""Behaviours of eigenvalues, singular values and low-rank factors."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def hermitian_eigenvalues(lab: Lab) -> None:
-    """eigh and eigvalsh give the eigenvalues of Hermitian matrices in order with orthonormal eigenvectors,
-    from the triangle that UPLO names, for batches and empty matrices, and into out=.
+    """eigh and eigvalsh return the eigenvalues of Hermitian matrices in ascending order with orthonormal
+    eigenvectors. They read the triangle that UPLO names, work for batches and empty matrices, and write
+    into out=.
     """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (
@@ -110,8 +111,8 @@ def hermitian_eigenvalues(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def general_eigenvalues(lab: Lab) -> None:
-    """eig and eigvals give the complex eigenvalues, in some order, with vectors that the matrix scales; a
-    matrix that holds NaN or infinity, or is not square, is refused.
+    """eig and eigvals return the complex eigenvalues in any order, and eig returns vectors that the matrix
+    scales. A matrix that contains NaN or infinity, or is not square, raises an error.
     """
     wide = torch.complex128 if lab.dtype in (torch.float64, torch.complex128) else torch.complex64
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
@@ -168,8 +169,8 @@ def general_eigenvalues(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value",))
 def singular_values(lab: Lab) -> None:
-    """svd, svdvals and torch.svd give singular values in order with orthonormal factors that multiply back,
-    reduced or full, of batches, any strides and nothing.
+    """svd, svdvals and torch.svd return singular values in descending order with orthonormal factors that
+    multiply back, reduced or full, for batches, any strides and empty matrices.
     """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (5, 2), (2, 5), (0, 3), (3, 0))):
         a = lab.integers(*batch, rows, columns)
@@ -241,7 +242,7 @@ def singular_values(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=("float64", "complex128"), sees=("value",))
 def low_rank_factors(lab: Lab) -> None:
-    """svd_lowrank and pca_lowrank find the factors of a matrix of low rank, lobpcg the extreme
+    """svd_lowrank and pca_lowrank find the factors of a matrix of low rank. lobpcg finds the extreme
     eigenvalues.
     """
     for batch, (rows, columns) in itertools.product(((), (3,)), ((17, 4), (6, 12), (8, 8))):
@@ -298,8 +299,8 @@ def low_rank_factors(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=("complex128",), capabilities=("autograd",), sees=("error",))
 def free_phases_have_no_gradient(lab: Lab) -> None:
-    """A function of eigenvectors or singular vectors that depends on their free phase has no gradient: an
-    error.
+    """The backward pass of a function that depends on the free phase of eigenvectors or singular vectors
+    raises an error.
     """
     a = lab.put(to_wide_array(lab.floats(3, 3)), requires_grad=True)
     svd = torch.linalg.svd(a, full_matrices=False)

@@ -1,4 +1,4 @@
-"""Least squares, tensorsolve and tensorinv, and LDL factors."""
+"""Behaviours of least squares, tensorsolve and tensorinv, and LDL factors."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def least_squares(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def systems_of_tensors(lab: Lab) -> None:
-    """tensorsolve and tensorinv solve and invert tensors as the matrices that they are when reshaped; shapes
-    that are not square and singular ones are refused.
+    """tensorsolve and tensorinv solve and invert tensors that are square matrices after reshaping. Other
+    shapes and singular matrices raise errors.
     """
     for shape, split in (((2, 3, 6), 2), ((6, 2, 3), 1), ((2, 2, 2, 2), 2), ((4, 6, 8, 3), 2)):
         rows = math.prod(shape[:split])
@@ -173,8 +173,8 @@ def systems_of_tensors(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, sees=("value",))
 def symmetric_factors(lab: Lab) -> None:
-    """ldl_factor gives a unit lower factor and a diagonal that multiply back to a matrix that needs no
-    pivots, and ldl_solve solves with them, symmetric or Hermitian.
+    """ldl_factor returns a unit lower factor and a diagonal that multiply back to a matrix that needs no
+    pivots. ldl_solve solves with these factors, symmetric or Hermitian.
     """
     for batch in ((), (3,), (2, 2)):
         for hermitian in (False, True):

@@ -1,4 +1,4 @@
-"""Norms of vectors and matrices, and condition numbers."""
+"""Behaviours of norms of vectors and matrices, and of condition numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MATRIX_ORDERS: tuple[Any, ...] = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.i
 
 
 def _norm_by_definition(array: Array, order: float, dim: Any, keep: bool) -> Array:
-    """The norm of vectors along one or several dimensions, from its definition."""
+    """Return the norm of vectors along one or several dimensions, computed from its definition."""
     size = numpy.abs(array)
     axes = tuple(range(array.ndim)) if dim is None else dim
     if order == 0:
@@ -33,7 +33,7 @@ def _norm_by_definition(array: Array, order: float, dim: Any, keep: bool) -> Arr
 @behaviour("linalg", dtypes=(*FLOATS, *COMPLEX), level="core", sees=("value", "error"))
 def vector_norms(lab: Lab) -> None:
     """vector_norm, linalg.norm and torch.norm agree with the definition for every order, over all elements,
-    one dimension and several, kept or not, into out= and computed in another dtype.
+    one dimension or several, with keepdim or not, into out= and with dtype=.
     """
     base = tensor_from_array(lab, to_wide_array(lab.integers(3, 4, 2)) + 5)
     array = to_wide_array(base)
@@ -117,7 +117,7 @@ def vector_norms(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=("float32", "float64", "complex64"), level="core", sees=("value", "error"))
 def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
-    """Norms of no elements are 0, or an error for orders without an identity; infinities and NaNs
+    """The norm of no elements is 0, or an error for an order without an identity. Infinities and NaNs
     propagate.
     """
     none = torch.empty(0, 4, dtype=lab.dtype, device=lab.device)
@@ -165,7 +165,7 @@ def norms_of_nothing_and_the_infinite(lab: Lab) -> None:
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def matrix_norms(lab: Lab) -> None:
     """matrix_norm, linalg.norm, torch.norm and nuclear_norm agree with NumPy for every order and pair of
-    dimensions, kept or not; orders and dimensions that mean nothing are refused.
+    dimensions, with keepdim or not. Invalid orders and dimensions raise errors.
     """
     base = lab.integers(3, 4, 3, 2)
     array = to_wide_array(base)
@@ -260,8 +260,8 @@ def matrix_norms(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def condition_numbers(lab: Lab) -> None:
-    """cond is the norm times that of the inverse, or the quotient of singular values; it is infinite for a
-    singular matrix and 0 for an empty one.
+    """cond is the norm of the matrix times the norm of its inverse, or the quotient of singular values. It is
+    infinite for a singular matrix and 0 for an empty matrix.
     """
     for shape in ((4, 4), (2, 3, 3), (0, 3, 3)):
         a = diagonally_dominant(lab, *shape)

@@ -1,4 +1,4 @@
-"""Products of vectors and matrices: whole numbers, so that every sum is exact."""
+"""Behaviours of products of vectors and matrices with whole numbers, so that every sum is exact."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PRODUCTS = (*FLOATS, *COMPLEX)
 
 @behaviour("linalg", dtypes=_PRODUCTS, level="bringup", sees=("value", "shape"))
 def matrix_products(lab: Lab) -> None:
-    """matmul multiplies vectors, matrices and batches of any dimensions that broadcast, of any strides and
+    """matmul multiplies vectors, matrices and batches of any dimensions that broadcast, for any strides and
     into out=.
     """
     left = ((3,), (2, 3), (4, 2, 3), (2, 1, 2, 3), (1, 3), (0, 3), (2, 0))
@@ -52,8 +52,8 @@ def matrix_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value",))
 def mm_and_bmm_of_any_strides(lab: Lab) -> None:
-    """mm, bmm and mv take transposed, sliced, expanded and overlapping operands, write into an out= of any
-    strides, and give zeros for an empty sum.
+    """mm, bmm and mv accept transposed, sliced, expanded and overlapping operands, write into an out= of any
+    strides, and return zeros for an empty sum.
     """
     a, b = lab.integers(5, 4, low=-3, high=4), lab.integers(4, 6, low=-3, high=4)
     expected = to_wide_array(a) @ to_wide_array(b)
@@ -126,7 +126,9 @@ def mm_and_bmm_of_any_strides(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=("int8", "int16", "int32", "int64", "uint8"), sees=("value",))
 def integer_products(lab: Lab) -> None:
-    """mm, matmul, mv, dot and bmm of integers are exact, or are refused with a clean error."""
+    """mm, matmul, mv, dot and bmm of integers are exact, or raise an error that says that the device lacks
+    them.
+    """
     a, b = lab.integers(5, 4, low=0, high=4), lab.integers(4, 3, low=0, high=4)
     array, second = to_wide_array(a), to_wide_array(b)
     product = array @ second
@@ -150,7 +152,7 @@ def integer_products(lab: Lab) -> None:
 @behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value", "error"))
 def sums_of_products(lab: Lab) -> None:
     """addmm, addmv, addr, addbmm and baddbmm add alpha times a product to beta times a tensor that
-    broadcasts; with beta=0 that tensor, NaN or not, does not count; in place and into out= too.
+    broadcasts, also in place and into out=. With beta=0 the tensor is ignored, even if it contains NaN.
     """
     alpha, beta = (2 - 1j, 3 + 1j) if lab.dtype.is_complex else (2, 3)
     m, n = lab.integers(4, 3, low=-2, high=3), lab.integers(3, 5, low=-2, high=3)
@@ -221,8 +223,8 @@ def sums_of_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*_PRODUCTS, "int64", "int32"), level="core", sees=("value",))
 def products_over_nothing(lab: Lab) -> None:
-    """If the summed dimension is empty, a product is zero, and addmm and related functions give beta times
-    their tensor; if another dimension is empty, so is the result.
+    """If the summed dimension is empty, a product is zero, and addmm and related functions return beta times
+    their tensor. If another dimension is empty, the result is empty.
     """
     beta = 3 + 4j if lab.dtype.is_complex else 3
     try:
@@ -288,8 +290,8 @@ def products_over_nothing(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=_PRODUCTS, level="core", sees=("value", "error"))
 def inner_products(lab: Lab) -> None:
-    """dot, vdot, inner and vecdot of vectors of any strides are exact; vdot and vecdot conjugate the first;
-    vectors of other lengths, dtypes or dimensions are refused.
+    """dot, vdot, inner and vecdot of vectors of any strides are exact. vdot and vecdot conjugate the first
+    operand. Operands of other lengths, dtypes or dimensions raise errors.
     """
     a, b = lab.integers(60, low=-2, high=3), lab.integers(60, low=-1, high=2)
     x, y = to_wide_array(a), to_wide_array(b)
@@ -361,8 +363,8 @@ def inner_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=ALL, level="core", sees=("value", "error"))
 def outer_products(lab: Lab) -> None:
-    """outer, ger and kron agree with NumPy for vectors of any strides and batches of any dimensions; an out=
-    of another shape is resized with a warning, one of a lower dtype refused.
+    """outer, ger and kron agree with NumPy for vectors of any strides and batches of any dimensions. An out=
+    of another shape is resized with a warning. An out= of a lower dtype raises an error.
     """
     a, b = lab.integers(7, low=0, high=4), lab.integers(5, low=0, high=4)
     for name, left, right in (
@@ -405,7 +407,9 @@ def outer_products(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=(*NUMBERS, "bool"), level="core", sees=("value", "dtype"))
 def addr_by_dtype(lab: Lab) -> None:
-    """addr and outer give the common dtype of their operands; beta and alpha scale numbers, mask booleans."""
+    """addr and outer return the common dtype of their operands. beta and alpha scale numbers and mask
+    booleans.
+    """
     m, a, b = (
         lab.integers(3, 2, low=0, high=3),
         lab.integers(3, low=0, high=3),

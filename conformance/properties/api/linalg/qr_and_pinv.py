@@ -1,4 +1,4 @@
-"""QR factors and products with them, pseudo-inverses and ranks."""
+"""Behaviours of QR factors and products with them, pseudo-inverses and ranks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def orthogonal_factors(lab: Lab) -> None:
-    """qr in its modes, and geqrf with householder_product and ormqr, give an orthonormal and an upper
+    """qr in each of its modes, and geqrf with householder_product and ormqr, give an orthonormal and an upper
     triangular factor that multiply back.
     """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (5, 3), (3, 5), (0, 2), (2, 0))):
@@ -120,8 +120,8 @@ def orthogonal_factors(lab: Lab) -> None:
 
 @behaviour("linalg", capabilities=("autograd",), sees=("error",))
 def gradients_of_orthogonal_factors(lab: Lab) -> None:
-    """qr is differentiable when reduced, not in mode r, and when complete only of at most as many rows as
-    columns.
+    """qr is differentiable in mode reduced, not in mode r, and in mode complete only for matrices with at
+    most as many rows as columns.
     """
     for rows, columns in ((3, 5), (5, 3)):
         for mode in ("reduced", "complete", "r"):
@@ -139,8 +139,8 @@ def gradients_of_orthogonal_factors(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def ranks(lab: Lab) -> None:
-    """matrix_rank counts singular values above the larger of atol and rtol times the largest; of Hermitian
-    matrices by eigenvalues; it is 0 of nothing.
+    """matrix_rank counts singular values (of Hermitian matrices: eigenvalues) above the larger of atol and
+    rtol times the largest. The rank of an empty matrix is 0.
     """
     rank = torch.linalg.matrix_rank
     host_matrices = numpy.zeros((4, 5, 5))
@@ -191,8 +191,8 @@ def ranks(lab: Lab) -> None:
 # bit), so the faults that tests plant would look the same. ``value/linalg.pinv`` covers complex ones.
 @behaviour("linalg", dtypes=WIDE_FLOATS, level="core", sees=("value", "error"))
 def pseudo_inverses(lab: Lab) -> None:
-    """pinv and pinverse meet the four conditions of a pseudo-inverse for matrices of any shape and rank, cut
-    off small singular values, and take Hermitian matrices as such.
+    """pinv and pinverse meet the four conditions of a pseudo-inverse for matrices of any shape and rank. They
+    treat small singular values as zero and accept hermitian=True.
     """
     for batch, (rows, columns) in itertools.product(_BATCHES, ((4, 4), (4, 2), (2, 4), (0, 2), (3, 0))):
         array = to_wide_array(lab.integers(*batch, rows, columns)) + 7 * numpy.eye(rows, columns)

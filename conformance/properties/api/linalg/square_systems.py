@@ -1,4 +1,4 @@
-"""Square matrices: solve, inverse, determinant, LU and Cholesky."""
+"""Behaviours of square matrices: solve, inverse, determinant, LU and Cholesky."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BATCHES: tuple[tuple[int, ...], ...] = ((), (0,), (3,), (2, 2))
 def _identities_with_one_singular(
     lab: Lab, size: int, *batch: int, where: tuple[int, ...] = (), index: int = -1
 ) -> torch.Tensor:
-    """Identities of which the one at ``where`` has a zero on its diagonal."""
+    """Return identity matrices, of which the matrix at ``where`` has a zero on its diagonal."""
     array = numpy.broadcast_to(numpy.eye(size), (*batch, size, size)).copy()
     spot = (*where, index, index)
     array[spot] = 0
@@ -37,8 +37,8 @@ def _identities_with_one_singular(
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value",))
 def solving_systems(lab: Lab) -> None:
-    """linalg.solve and solve_ex give x with A x = b (or x A = b with left=False) for vectors and matrices,
-    batches that broadcast and any strides, into out= too.
+    """linalg.solve and solve_ex return x with A x = b (or x A = b with left=False) for vectors and matrices,
+    batches that broadcast and any strides, also into out=.
     """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (
@@ -91,8 +91,8 @@ def solving_systems(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def inverses(lab: Lab) -> None:
-    """inverse, linalg.inv and inv_ex invert matrices of batches and any strides; a singular one raises a
-    LinAlgError that names the batch element, or sets info to a nonzero value.
+    """inverse, linalg.inv and inv_ex invert matrices in batches and of any strides. A singular matrix raises
+    a LinAlgError that names the batch element, or sets info to a nonzero value.
     """
     for batch, size in itertools.product(_BATCHES, (0, 5)):
         a = (
@@ -167,8 +167,8 @@ def inverses(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def lu_factorisations(lab: Lab) -> None:
-    """lu_factor, lu_factor_ex, linalg.lu and torch.lu multiply back to the matrix; lu_solve solves with them
-    from either side and with the adjoint; lu_unpack omits what it is asked to omit.
+    """lu_factor, lu_factor_ex, linalg.lu and torch.lu multiply back to the matrix. lu_solve solves with the
+    factors from either side and with the adjoint. lu_unpack omits the parts that its options switch off.
     """
     for batch, (rows, columns) in itertools.product(
         _BATCHES, ((3, 3), (4, 2), (2, 4), (0, 2), (2, 0), (0, 0))
@@ -269,8 +269,8 @@ def lu_factorisations(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def determinants(lab: Lab) -> None:
-    """det, logdet and slogdet of integer matrices are exact, follow scaled and exchanged rows, and are 1, 0
-    and (1, 0) for empty matrices.
+    """det, logdet and slogdet of integer matrices are exact, and change correctly when rows are scaled and
+    exchanged. They are 1, 0 and (1, 0) for empty matrices.
     """
     for shape in ((1, 1), (2, 2), (3, 3), (5, 3, 3), (2, 2, 4, 4)):
         a = diagonally_dominant(lab, *shape)
@@ -355,9 +355,9 @@ def determinants(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value", "error"))
 def cholesky_factorisations(lab: Lab) -> None:
-    """cholesky gives the lower (or upper) factor for batches and any strides, cholesky_ex gives info instead
-    of errors, and cholesky_solve and cholesky_inverse work with the factor; a matrix that is not positive
-    definite raises LinAlgError.
+    """cholesky returns the lower (or upper) factor for batches and any strides. cholesky_ex returns info
+    instead of raising errors. cholesky_solve and cholesky_inverse work with the factor. A matrix that is
+    not positive definite raises LinAlgError.
     """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (

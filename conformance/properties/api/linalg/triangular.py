@@ -1,4 +1,4 @@
-"""Triangular systems, large systems and large batches."""
+"""Behaviours of triangular systems, large systems and large batches."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from conformance.properties.api.linalg._matrices import (
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value",))
 def triangular_systems(lab: Lab) -> None:
-    """solve_triangular and triangular_solve use one triangle only, or a diagonal of ones, from either side,
-    transposed, conjugated, expanded and broadcast.
+    """solve_triangular and triangular_solve read only one triangle, or assume a diagonal of ones, from either
+    side, for transposed, conjugated, expanded and broadcast operands.
     """
     full = lab.integers(3, 4, 4, low=-1, high=2)
     array = to_wide_array(full) + 4 * numpy.eye(4)
@@ -100,7 +100,7 @@ def triangular_systems(lab: Lab) -> None:
 
 @behaviour("linalg", sees=("value",))
 def large_systems(lab: Lab) -> None:
-    """Matrices of many rows, and batches of more than 65,536 small ones, are solved as well."""
+    """Matrices with many rows, and batches of more than 65,536 small matrices, are solved correctly."""
     size = 64
     large = tensor_from_array(
         lab, to_wide_array(lab.integers(2, size, size, low=-1, high=2)) + 3 * size * numpy.eye(size)

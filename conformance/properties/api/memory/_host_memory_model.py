@@ -1,5 +1,5 @@
-"""The memory of a side of a behaviour: the device's by torch.accelerator, the host's by a model of what is
-promised.
+"""Memory interfaces for the memory behaviours: torch.accelerator for the device, and a model of the
+documented statistics for the CPU.
 """
 
 from __future__ import annotations
@@ -19,17 +19,21 @@ TOO_MUCH = 1 << 52
 
 
 class DeviceMemory:
-    """Allocation and statistics of the lab's device. Tests pass one that misbehaves."""
+    """Allocation and statistics of the lab's device. Tests replace it by a faulty one."""
 
     def __init__(self, lab: Lab) -> None:
         self.device = lab.device
 
     def make(self, size: int) -> torch.Tensor:
-        """``size`` bytes; raises torch.OutOfMemoryError if there are not that many."""
+        """Return a tensor of ``size`` bytes; raise torch.OutOfMemoryError if this much memory is not
+        available.
+        """
         return torch.empty(size, dtype=torch.uint8, device=self.device)
 
     def collect(self) -> None:
-        """Free what only cycles of references hold, so that this does not happen in between."""
+        """Free objects that only reference cycles keep alive, so that the collector does not run during the
+        measurement.
+        """
         gc.collect()
         self.settle()
 
@@ -60,7 +64,9 @@ class DeviceMemory:
 
 
 class ModelMemory(DeviceMemory):
-    """The promised statistics, counted: the host keeps none. It knows what :meth:`make` has made."""
+    """A count of the documented statistics, because the CPU keeps none. It counts only tensors from
+    :meth:`make`.
+    """
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
@@ -121,7 +127,7 @@ class ModelMemory(DeviceMemory):
 
 
 def default_memory(lab: Lab) -> DeviceMemory:
-    """The device's memory, or the model if the side is the host."""
+    """Return the memory of the device, or the model if the lab runs on the CPU."""
     return ModelMemory(lab) if lab.device.type == "cpu" else DeviceMemory(lab)
 
 
@@ -129,11 +135,11 @@ _make: Callable[[Lab], DeviceMemory] = default_memory
 
 
 def memory_of(lab: Lab) -> DeviceMemory:
-    """Return the memory of a side."""
+    """Return the memory interface for a lab."""
     return _make(lab)
 
 
 def replace_memory(make: Callable[[Lab], DeviceMemory] | None) -> None:
-    """Make :func:`of` give another memory (for tests); None puts the real one back."""
+    """Make :func:`memory_of` return another memory interface (for tests); None restores the default."""
     global _make
     _make = make or default_memory

@@ -1,4 +1,4 @@
-"""Memory of the device: consistent statistics, no leaks over many steps, and out-of-memory errors."""
+"""Behaviours of device memory: consistent statistics, no leaks over many steps, and out-of-memory errors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MEBIBYTE = 1 << 20
 
 @behaviour("memory", level="core", sees=())
 def statistics_add_up(lab: Lab) -> None:
-    """Allocated bytes grow by what is made and fall by what is freed, reserved bytes are not fewer, and peaks
-    are kept.
+    """Allocated bytes grow by the size of each allocation and shrink when it is freed. Reserved bytes are not
+    fewer than allocated bytes. Peaks persist until they are reset.
     """
     memory = _host_memory_model.memory_of(lab)
     memory.collect()
@@ -42,8 +42,8 @@ def statistics_add_up(lab: Lab) -> None:
 
 @behaviour("memory", level="core", sees=())
 def tables_of_statistics(lab: Lab) -> None:
-    """memory_stats reports the current, peak and cumulative bytes; they agree with each other and with the
-    getters.
+    """memory_stats reports the current, peak and cumulative bytes. The numbers agree with each other and with
+    the getters.
     """
     memory = _host_memory_model.memory_of(lab)
     memory.collect()
@@ -89,9 +89,7 @@ def tables_of_statistics(lab: Lab) -> None:
 
 @behaviour("memory", level="training", capabilities=("autograd",), sees=())
 def nothing_is_lost(lab: Lab) -> None:
-    """A thousand training steps with views, copies and errors leave as much memory allocated as ten of them
-    do.
-    """
+    """A thousand training steps with views, copies and errors leave no more memory allocated than ten steps."""
     memory = _host_memory_model.memory_of(lab)
     weight: Any = torch.zeros(16, 16, device=lab.device, requires_grad=True)
     x = lab.integers(16, 16)
@@ -120,9 +118,7 @@ def nothing_is_lost(lab: Lab) -> None:
 
 @behaviour("memory", level="core", capabilities=("memory_limit",), sees=())
 def running_out_of_memory(lab: Lab) -> None:
-    """A request that cannot be met raises torch.OutOfMemoryError and takes nothing, after which
-    work goes on.
-    """
+    """A request that cannot be met raises torch.OutOfMemoryError and allocates nothing. Later work succeeds."""
     memory = _host_memory_model.memory_of(lab)
     live = lab.integers(1000)
     memory.collect()
@@ -140,8 +136,8 @@ def running_out_of_memory(lab: Lab) -> None:
 
 @behaviour("memory", sees=())
 def memory_is_reused(lab: Lab) -> None:
-    """Making and freeing the same sizes in turn does not let reserved memory grow, and leaves live tensors
-    intact.
+    """Repeated allocation and freeing of the same sizes does not increase reserved memory and does not change
+    live tensors.
     """
     memory = _host_memory_model.memory_of(lab)
     sizes = (1000, MEBIBYTE, 77, 3 * MEBIBYTE, 500_000)

@@ -1,5 +1,5 @@
-"""Tensors and processes: host memory that is shared, pickling between processes, and forks beside a
-device.
+"""Behaviours of tensors and processes: shared host memory, pickling between processes, and forks while a
+device is in use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PATIENCE = 30.0
 
 
 def _reply_of_forked_child(work: Callable[[], bytes]) -> bytes:
-    """Run ``work`` in a forked child and return its answer: b"" if the child dies, b"late" if it hangs."""
+    """Run ``work`` in a forked child and return its result: b"" if the child dies, b"late" if it hangs."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -72,8 +72,8 @@ def _add_three(tensor: torch.Tensor) -> bytes:
 
 @behaviour("multiprocessing", sees=())
 def host_memory_is_shared(lab: Lab) -> None:
-    """While a device is in use, a forked child writes to shared host tensors and its parent sees it; others
-    stay apart.
+    """While a device is in use, writes of a forked child to shared host tensors are visible in its parent.
+    Writes to other tensors are not.
     """
     used = lab.integers(10)
     for name in _sharing_strategies():
@@ -101,14 +101,14 @@ def host_memory_is_shared(lab: Lab) -> None:
 
 
 def _through_pickle(value: Any) -> Any:
-    """Pickle and unpickle as a queue does, without another process."""
+    """Return the value after pickling and unpickling as a queue does, without another process."""
     return pickle.loads(bytes(multiprocessing.reduction.ForkingPickler.dumps(value)))
 
 
 @behaviour("multiprocessing", sees=())
 def tensors_through_queues(lab: Lab) -> None:
-    """Host tensors go through a queue in shared memory, keeping views, parameters and flags; results with a
-    graph are refused.
+    """Host tensors pass through a queue in shared memory. Views, parameters and flags are preserved. A tensor
+    with a graph raises an error.
     """
     for name in _sharing_strategies():
         with _sharing_strategy(name):
@@ -147,8 +147,8 @@ def _work_on_host() -> bytes:
 
 @behaviour("multiprocessing", level="core", capabilities=("fork",), sees=())
 def forks_beside_a_device(lab: Lab) -> None:
-    """A forked child either gets a clear error that it may not use the device, or may use it; its work on the
-    host continues, and so does the parent.
+    """A forked child can use the device, or gets a clear error that it cannot. The child's work on the host
+    succeeds, and the parent continues.
     """
     x = lab.integers(1000)
     total = x.sum()

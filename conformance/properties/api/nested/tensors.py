@@ -1,4 +1,4 @@
-"""Nested tensors: parts of different lengths in one tensor."""
+"""Behaviours of nested tensors: parts of different lengths in one tensor."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def _detached_parts(value: torch.Tensor) -> list[torch.Tensor]:
 
 @behaviour("nested", dtypes=("float32", "float64"), level="core", sees=("value", "error"))
 def nested_construction(lab: Lab) -> None:
-    """nested_tensor copies its parts, as_nested_tensor keeps their gradients; unbind, sizes and padding
-    recover them.
+    """nested_tensor copies its parts, and as_nested_tensor passes gradients to them. unbind, sizes and
+    padding recover the parts.
     """
     for layout in (torch.strided, torch.jagged):
         parts = _make_parts(lab)
@@ -64,7 +64,7 @@ def nested_construction(lab: Lab) -> None:
 
 @behaviour("nested", dtypes=("float32",), level="core", sees=("value",))
 def nested_arithmetic(lab: Lab) -> None:
-    """Functions, sums and products of nested tensors act on each part, with numbers and with one another."""
+    """Functions, sums and products of nested tensors act on each part, with numbers and with nested tensors."""
     for layout in (torch.strided, torch.jagged):
         parts = _make_parts(lab)
         nested = torch.nested.nested_tensor(parts, layout=layout)
@@ -93,7 +93,7 @@ def nested_arithmetic(lab: Lab) -> None:
 
 @behaviour("nested", dtypes=("float32",), level="core", sees=("value",))
 def nested_gradients(lab: Lab) -> None:
-    """Gradients pass through functions, linear layers and padding of nested tensors to parts and weights."""
+    """Gradients flow through functions, linear layers and padding of nested tensors to parts and weights."""
     for layout in (torch.strided, torch.jagged):
         leaves = _make_parts(lab, requires_grad=True)
         weight = lab.integers(2, 3, requires_grad=True)
@@ -106,8 +106,8 @@ def nested_gradients(lab: Lab) -> None:
 
 @behaviour("nested", dtypes=("float32",), sees=("value",))
 def jagged_layout(lab: Lab) -> None:
-    """A jagged tensor is made of values and offsets, shares both, and passes through files, copies and
-    reductions.
+    """A jagged tensor consists of values and offsets and shares the memory of the values. It can be saved,
+    copied and reduced.
     """
     values, offsets = lab.integers(7, 3), lab.put([0, 2, 6, 7])
     jagged: Any = torch.nested.nested_tensor_from_jagged(values, offsets)

@@ -1,6 +1,4 @@
-"""Convolutions: padding, groups, sizes of the output, gradients, empty input, memory formats, and
-refusals.
-"""
+"""Check convolutions: padding, groups, output sizes, gradients, empty input, memory formats, and refusals."""
 
 from __future__ import annotations
 
@@ -24,25 +22,25 @@ MODULES = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 @behaviour("nn", dtypes=("float32", "complex64"), level="core", capabilities=("autograd",), sees=("value",))
 def same_and_valid_padding(lab: Lab) -> None:
-    """padding="valid" pads nothing, and "same" keeps the size, with the odd element at the end; values and
-    gradients agree.
+    """padding="valid" adds no padding. padding="same" preserves the size, with the odd element at the end.
+    Values and gradients are correct.
     """
     for dims, call in FUNCTIONS.items():
         for kernel, dilation in ((3, 1), (4, 1), (2, 2), (4, 3), (1, 1)):
             x = lab.integers(1, 2, *(7, 6, 5)[:dims], requires_grad=True)
             w = lab.integers(3, 2, *(kernel, 3, 2)[:dims], requires_grad=True)
-            word = f"{dims} dimensions, kernel {kernel}, dilation {dilation}"
+            label = f"{dims} dimensions, kernel {kernel}, dilation {dilation}"
             same = call(x, w, padding="same", dilation=dilation)
-            lab.holds(f"the size is kept: {word}", same.shape[2:] == x.shape[2:])
-            show_close_convolution(lab, f"same: {word}", same)
-            room = [dilation * (size - 1) for size in w.shape[2:]]
-            around = [side for pad in reversed(room) for side in (pad // 2, pad - pad // 2)]
+            lab.holds(f"the size is kept: {label}", same.shape[2:] == x.shape[2:])
+            show_close_convolution(lab, f"same: {label}", same)
+            total_padding = [dilation * (size - 1) for size in w.shape[2:]]
+            padding_by_side = [side for pad in reversed(total_padding) for side in (pad // 2, pad - pad // 2)]
             show_close_convolution(
-                lab, f"padded by hand: {word}", call(F.pad(x, around), w, dilation=dilation)
+                lab, f"padded by hand: {label}", call(F.pad(x, padding_by_side), w, dilation=dilation)
             )
             show_close_convolution(
                 lab,
-                f"gradients: {word}",
+                f"gradients: {label}",
                 torch.autograd.grad(same.real.sum() if same.is_complex() else same.sum(), (x, w)),
             )
         x, w = (
@@ -62,8 +60,8 @@ def same_and_valid_padding(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def padding_of_convolution_modules(lab: Lab) -> None:
-    """Modules pad as their functions do, or by reflection, replication and circularly, and refuse impossible
-    padding.
+    """Modules pad with zeros, by reflection, by replication or circularly, like the padding functions. They
+    refuse impossible padding.
     """
     for dims, make in MODULES.items():
         x = lab.integers(1, 2, *(6, 5, 4)[:dims])
@@ -107,8 +105,8 @@ def padding_of_convolution_modules(lab: Lab) -> None:
     sees=("value",),
 )
 def grouped_convolutions(lab: Lab) -> None:
-    """A convolution of groups is one convolution for each group, in value and gradient; of one channel each
-    too.
+    """A grouped convolution equals one convolution per group, in values and gradients, including depthwise
+    convolutions.
     """
     for dims, groups, inputs, outputs, bias in (
         (2, 2, 4, 4, True),
@@ -122,15 +120,15 @@ def grouped_convolutions(lab: Lab) -> None:
         module = with_whole_number_state(lab, MODULES[dims](inputs, outputs, 3, groups=groups, bias=bias))
         x = lab.integers(2, inputs, *(5,) * dims, requires_grad=True)
         y = module(x)
-        push = lab.integers(*y.shape)
-        y.backward(push)
-        word = f"{dims} dimensions, {inputs} to {outputs} in {groups}"
-        show_close_convolution(lab, f"result: {word}", y)
-        show_close_convolution(lab, f"gradients: {word}", (x.grad, gradients_by_name(module)))
+        output_gradient = lab.integers(*y.shape)
+        y.backward(output_gradient)
+        label = f"{dims} dimensions, {inputs} to {outputs} in {groups}"
+        show_close_convolution(lab, f"result: {label}", y)
+        show_close_convolution(lab, f"gradients: {label}", (x.grad, gradients_by_name(module)))
         parts = []
-        for part in range(groups):
-            rows = slice(part * outputs // groups, (part + 1) * outputs // groups)
-            columns = slice(part * inputs // groups, (part + 1) * inputs // groups)
+        for group in range(groups):
+            rows = slice(group * outputs // groups, (group + 1) * outputs // groups)
+            columns = slice(group * inputs // groups, (group + 1) * inputs // groups)
             parts.append(
                 FUNCTIONS[dims](
                     x.detach()[:, columns],
@@ -138,7 +136,7 @@ def grouped_convolutions(lab: Lab) -> None:
                     None if module.bias is None else module.bias.detach()[rows],
                 )
             )
-        show_close_convolution(lab, f"group by group: {word}", torch.cat(parts, 1))
+        show_close_convolution(lab, f"group by group: {label}", torch.cat(parts, 1))
     with torch.no_grad():
         show_close_convolution(lab, "without gradients", module(x))
     wide = lab.integers(2, 2, 4, 20, requires_grad=True)
@@ -154,11 +152,11 @@ def grouped_convolutions(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
 def convolution_gradients(lab: Lab) -> None:
-    """First and second gradients of convolutions are correct over strides, paddings, dilations and groups;
-    torch.nn.grad gives them too.
+    """First and second gradients of convolutions are correct for strides, paddings, dilations and groups.
+    torch.nn.grad returns the same gradients.
     """
     for dims, call in FUNCTIONS.items():
-        backs = [getattr(torch.nn.grad, f"conv{dims}d_{word}") for word in ("input", "weight")]  # type: ignore[attr-defined]
+        gradient_functions = [getattr(torch.nn.grad, f"conv{dims}d_{label}") for label in ("input", "weight")]  # type: ignore[attr-defined]
         for stride, padding, dilation, groups in ((1, 0, 1, 1), (2, 1, 1, 1), (1, 2, 2, 1), (2, 0, 1, 2)):
             options: dict[str, Any] = {
                 "stride": stride,
@@ -169,21 +167,25 @@ def convolution_gradients(lab: Lab) -> None:
             x: Any = lab.integers(2, 2, *(7,) * dims, requires_grad=True)
             w = lab.integers(4, 2 // groups, *(3,) * dims, requires_grad=True)
             y = call(x, w, **options)
-            push = lab.integers(*y.shape, requires_grad=True)
-            results = torch.autograd.grad(y, (x, w), push, create_graph=True)
-            word = f"{dims}: {options}"
-            show_close_convolution(lab, f"gradients, {word}", results)
+            output_gradient = lab.integers(*y.shape, requires_grad=True)
+            results = torch.autograd.grad(y, (x, w), output_gradient, create_graph=True)
+            label = f"{dims}: {options}"
+            show_close_convolution(lab, f"gradients, {label}", results)
             show_close_convolution(
-                lab, f"of the input by function, {word}", backs[0](x.shape, w, push, **options)
+                lab,
+                f"of the input by function, {label}",
+                gradient_functions[0](x.shape, w, output_gradient, **options),
             )
             show_close_convolution(
-                lab, f"of the weight by function, {word}", backs[1](x, w.shape, push, **options)
+                lab,
+                f"of the weight by function, {label}",
+                gradient_functions[1](x, w.shape, output_gradient, **options),
             )
             if dims < 3:
                 show_close_convolution(
                     lab,
-                    f"second gradients, {word}",
-                    torch.autograd.grad([gradient.sum() for gradient in results], (x, w, push)),
+                    f"second gradients, {label}",
+                    torch.autograd.grad([gradient.sum() for gradient in results], (x, w, output_gradient)),
                 )
     module: Any = with_whole_number_state(lab, nn.Conv2d(2, 3, 3))
     x = lab.integers(2, 2, 5, 5, requires_grad=True)
@@ -210,7 +212,7 @@ def convolution_gradients(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("error",))
 def backward_of_a_convolution_twice(lab: Lab) -> None:
-    """A second backward pass through a freed graph of a convolution is an error, as is a missing argument."""
+    """A second backward pass through a freed graph of a convolution is an error. So is a missing input."""
     module = with_whole_number_state(lab, nn.Conv2d(2, 3, 3))
     y = module(lab.integers(2, 2, 5, 5)).sum()
     y.backward()
@@ -220,8 +222,8 @@ def backward_of_a_convolution_twice(lab: Lab) -> None:
 
 @behaviour("nn", level="core", dtypes=("float32", "bfloat16", "complex64"), sees=("error", "message"))
 def refusals_of_convolutions(lab: Lab) -> None:
-    """Convolutions refuse kernels that do not fit, strides that are not positive, other channels, dtypes and
-    dimensions.
+    """Convolutions refuse kernels that are too large, strides and dilations that are not positive, negative
+    padding, and wrong channels, dtypes or numbers of dimensions.
     """
     for dims, make in MODULES.items():
         size = (4,) * dims
@@ -282,8 +284,8 @@ def refusals_of_convolutions(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value", "error"))
 def sizes_of_transposed_convolutions(lab: Lab) -> None:
-    """A transposed convolution undoes the shape of a convolution; output_size chooses among those that a
-    stride allows.
+    """A transposed convolution inverts the shape of a convolution. output_size selects one of the sizes that
+    the stride allows.
     """
     module = with_whole_number_state(lab, nn.ConvTranspose2d(2, 3, 3, stride=3, padding=0, output_padding=2))
     x = lab.integers(2, 2, 4, 4)

@@ -1,4 +1,4 @@
-"""Convolutions of nothing, of strided memory, and in other memory formats."""
+"""Check convolutions of empty input, of strided memory, and in other memory formats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3
 
 @behaviour("nn", dtypes=("float32", "complex64"), level="core", sees=("shape", "error"))
 def convolutions_of_nothing(lab: Lab) -> None:
-    """Convolutions of no samples or no channels give results of their shape and gradients of zeros."""
+    """Convolutions without samples or channels return results of the correct shape and gradients of zero."""
     for name, module, shape in (
         ("no samples", nn.Conv2d(4, 4, 3, stride=2, padding=1, groups=4), (0, 4, 4, 4)),
         ("no samples, one dimension", nn.Conv1d(4, 8, 3), (0, 4, 9)),
@@ -56,21 +56,21 @@ def convolutions_of_nothing(lab: Lab) -> None:
     "nn", level="core", dtypes=("float32", "complex64"), capabilities=("non_contiguous",), sees=("value",)
 )
 def strided_convolutions(lab: Lab) -> None:
-    """Convolutions of inputs, weights and biases that are strided, expanded or permuted equal those of
-    contiguous ones.
+    """Convolutions of strided, expanded or permuted inputs, weights and biases equal the convolutions of
+    contiguous tensors.
     """
     for dims, call in FUNCTIONS.items():
         for groups in (1, 3):
             weight = lab.integers(*(3,) * dims).expand(3, 3 // groups, *(3,) * dims).detach().requires_grad_()
             x = lab.integers(1, 3, *(5,) * dims, requires_grad=True)
-            for word, function in (("convolution", call), ("transposed", TRANSPOSED[dims])):
+            for label, function in (("convolution", call), ("transposed", TRANSPOSED[dims])):
                 y = function(x, weight, groups=groups)
                 show_close_convolution(
-                    lab, f"{word}, {dims}, {groups}", (y, function(x, weight.contiguous(), groups=groups))
+                    lab, f"{label}, {dims}, {groups}", (y, function(x, weight.contiguous(), groups=groups))
                 )
                 show_close_convolution(
                     lab,
-                    f"gradients, {word}, {dims}, {groups}",
+                    f"gradients, {label}, {dims}, {groups}",
                     torch.autograd.grad((y.real if y.is_complex() else y).sum(), (x, weight)),
                 )
     x = lab.integers(2, 3, 6, 6, 2)[..., 1]
@@ -108,7 +108,9 @@ def strided_convolutions(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def memory_formats_of_weights(lab: Lab) -> None:
-    """convert_conv2d_weight_memory_format lays out the weights of convolutions and changes no value."""
+    """convert_conv2d_weight_memory_format and convert_conv3d_weight_memory_format change the memory format of
+    convolution weights and no value.
+    """
     x = lab.integers(2, 4, 5, 5)
     for make in (nn.Conv2d, nn.ConvTranspose2d):
         net = nn.Sequential(with_whole_number_state(lab, make(4, 3, 3)), nn.ReLU())

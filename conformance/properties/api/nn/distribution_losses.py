@@ -1,4 +1,4 @@
-"""Loss functions between distributions, between vectors, and over sequences."""
+"""Check loss functions between distributions, between vectors, and over sequences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
-#: F without its annotations: lengths of ctc_loss may be tuples too.
+#: F without its annotations: the lengths of ctc_loss may also be tuples.
 untyped: Any = F
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -20,8 +20,8 @@ REDUCTIONS = ("none", "mean", "sum")
 
 @behaviour("nn", sees=("value", "warning"))
 def kl_divergence(lab: Lab) -> None:
-    """KL divergence takes logarithms and probabilities, in any dtype of the target, and averages over the
-    batch if asked.
+    """KL divergence accepts probabilities and logarithms as targets, with any floating-point dtype.
+    reduction="batchmean" averages over the batch.
     """
     log = lab.put([[0.5, 0.5], [0.25, 0.75]], dtype=lab.dtype).log()
     target = lab.put([[1.0, 0.0], [0.25, 0.75]], dtype=lab.dtype)
@@ -57,7 +57,7 @@ def kl_divergence(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def losses_between_vectors(lab: Lab) -> None:
-    """Cosine embedding, margin ranking and triplet losses follow their definitions, for each reduction and
+    """Cosine embedding, margin ranking and triplet losses agree with their definitions for each reduction and
     margin.
     """
     a = lab.put([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]], dtype=lab.dtype, requires_grad=True)
@@ -89,22 +89,25 @@ def losses_between_vectors(lab: Lab) -> None:
     )
     lab.expect("its sum", nn.MarginRankingLoss(2.0, reduction="sum")(x, y, sign), 9.0)
     anchor = lab.put([[0.0, 0.0], [0.0, 0.0]], dtype=lab.dtype, requires_grad=True)
-    near, far = (
+    positive, negative = (
         lab.put([[3.0, 4.0], [0.0, 1.0]], dtype=lab.dtype),
         lab.put([[0.0, 2.0], [6.0, 8.0]], dtype=lab.dtype),
     )
     lab.expect(
-        "triplets", F.triplet_margin_loss(anchor, near, far, reduction="none"), [4.0, 0.0], roundings=32
+        "triplets",
+        F.triplet_margin_loss(anchor, positive, negative, reduction="none"),
+        [4.0, 0.0],
+        roundings=32,
     )
-    swapped = F.triplet_margin_loss(anchor, near, far, swap=True, reduction="none")
+    swapped = F.triplet_margin_loss(anchor, positive, negative, swap=True, reduction="none")
     lab.close("with the closer negative", swapped, roundings=32)
     for reduction in REDUCTIONS:
-        by_function = F.triplet_margin_with_distance_loss(anchor, near, far, reduction=reduction)
+        by_function = F.triplet_margin_with_distance_loss(anchor, positive, negative, reduction=reduction)
         lab.close(f"with the default distance, {reduction}", by_function, roundings=32)
         with_distance = F.triplet_margin_with_distance_loss(
             anchor,
-            near,
-            far,
+            positive,
+            negative,
             distance_function=lambda p, q: (p - q).abs().sum(1),
             margin=2.0,
             reduction=reduction,
@@ -112,8 +115,8 @@ def losses_between_vectors(lab: Lab) -> None:
         lab.same(f"with a distance of one's own, {reduction}", with_distance)
         with_swap = F.triplet_margin_with_distance_loss(
             anchor,
-            near,
-            far,
+            positive,
+            negative,
             distance_function=lambda p, q: (p - q).abs().sum(1),
             swap=True,
             reduction=reduction,
@@ -123,12 +126,14 @@ def losses_between_vectors(lab: Lab) -> None:
     lab.same("gradient of the anchor", anchor.grad)
     F.cosine_embedding_loss(a, b, sign, reduction="sum").backward()
     lab.close("gradient of cosine embedding", a.grad, roundings=64)
-    lab.expect("one triplet", F.triplet_margin_loss(anchor.detach()[0], near[0], far[0]), 4.0, roundings=32)
+    lab.expect(
+        "one triplet", F.triplet_margin_loss(anchor.detach()[0], positive[0], negative[0]), 4.0, roundings=32
+    )
 
 
 @behaviour("nn", sees=("value",))
 def gaussian_losses(lab: Lab) -> None:
-    """Gaussian NLL takes one variance for each element, for each row, or for all, and clamps small ones."""
+    """Gaussian NLL accepts one variance per element or per row, and clamps small variances."""
     x, t = lab.floats(4, 3), lab.floats(4, 3)
     each = lab.floats(4, 1, low=0.5, high=2)
     full = each.expand(4, 3)
@@ -161,8 +166,8 @@ def gaussian_losses(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def distances(lab: Lab) -> None:
-    """Pairwise distance, cosine similarity and pdist follow their definitions, broadcast, and take empty
-    inputs.
+    """Pairwise distance, cosine similarity and pdist agree with their definitions, broadcast, and accept
+    empty inputs.
     """
     a = lab.put([[0.0, 0.0], [3.0, 4.0]], dtype=lab.dtype)
     lab.expect("pairwise", F.pairwise_distance(a, a.flip(0), eps=0.0), [5.0, 5.0], roundings=8)
@@ -207,8 +212,8 @@ def distances(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value", "error"))
 def connectionist_temporal_classification(lab: Lab) -> None:
-    """CTC agrees across its forms of targets and lengths, is infinite if no path exists, and refuses bad
-    lengths.
+    """CTC loss gives equal results for all forms of targets and lengths. It is infinite if no path exists,
+    and refuses invalid lengths.
     """
     log: Any = lab.floats(6, 2, 4).log_softmax(2).requires_grad_()
     targets = lab.put([[1, 2, 3], [2, 2, 1]])
@@ -270,8 +275,8 @@ def connectionist_temporal_classification(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value", "error"))
 def adaptive_log_softmax(lab: Lab) -> None:
-    """The adaptive softmax gives log probabilities that add up to one, and refuses bad cutoffs
-    and targets.
+    """The adaptive softmax returns log probabilities whose exponentials add up to one. It refuses invalid
+    cutoffs and targets.
     """
     from conformance.properties.api._exact_modules import with_whole_number_state
 

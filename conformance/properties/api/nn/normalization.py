@@ -1,4 +1,4 @@
-"""Normalization: statistics, their update, affine parameters, memory formats, and refusals."""
+"""Check normalization: statistics and their update, affine parameters, memory formats, and refusals."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from conformance.properties.api._exact_modules import gradients_by_name, with_wh
 
 @behaviour("nn", level="core", sees=("value",))
 def batch_norm_statistics(lab: Lab) -> None:
-    """Batch norm moves its statistics by its momentum, or averages all batches, in train mode only, and
-    counts them.
+    """Batch norm updates its statistics by its momentum, or averages over all batches, in train mode only. It
+    counts the batches.
     """
     x = lab.put([[0.0, 4.0], [2.0, 8.0]], dtype=lab.dtype)
     norm = nn.BatchNorm1d(2, eps=1e-30, momentum=0.5, device=lab.device, dtype=lab.dtype)
@@ -67,11 +67,11 @@ def batch_norm_gradients(lab: Lab) -> None:
                 norm = with_whole_number_state(lab, make(2, affine=affine), low=1).train(training)
                 x = lab.floats(3, 2, *(2,) * dims, requires_grad=True)
                 y = norm(x)
-                push = lab.floats(*y.shape)
-                y.backward(push)
-                word = f"{dims} dimensions, affine={affine}, training={training}"
-                lab.close(f"result, {word}", y, roundings=64)
-                lab.close(f"gradients, {word}", (x.grad, gradients_by_name(norm)), roundings=512)
+                output_gradient = lab.floats(*y.shape)
+                y.backward(output_gradient)
+                label = f"{dims} dimensions, affine={affine}, training={training}"
+                lab.close(f"result, {label}", y, roundings=64)
+                lab.close(f"gradients, {label}", (x.grad, gradients_by_name(norm)), roundings=512)
     x = lab.floats(2, 3, 2, 2, requires_grad=True)
     norm = with_whole_number_state(lab, nn.BatchNorm2d(3), low=1)
     first = norm(x)
@@ -83,7 +83,9 @@ def batch_norm_gradients(lab: Lab) -> None:
 
 @behaviour("nn", dtypes=("bfloat16", "float16"), sees=("dtype",))
 def mixed_batch_norm(lab: Lab) -> None:
-    """Batch norm of a reduced input with parameters and statistics of float32 gives the input's dtype."""
+    """Batch norm of a low-precision input with float32 parameters and statistics returns the
+    input's dtype.
+    """
     for training in (True, False):
         norm: Any = nn.BatchNorm2d(3, device=lab.device).train(training)
         x: Any = lab.floats(4, 3, 2, 2, requires_grad=True)
@@ -103,8 +105,8 @@ def mixed_batch_norm(lab: Lab) -> None:
 
 @behaviour("nn", sees=("error", "message"))
 def refusals_of_normalization(lab: Lab) -> None:
-    """Normalization refuses single values in train mode, statistics and parameters of other sizes, and other
-    channels.
+    """Normalization refuses single values in train mode, statistics and parameters of wrong sizes, and wrong
+    numbers of channels or groups.
     """
     lab.raises(
         "one value for each channel",
@@ -119,11 +121,23 @@ def refusals_of_normalization(lab: Lab) -> None:
         match="(?i)more than 1",
     )
     x = lab.floats(3, 4)
-    good, bad = torch.ones(4, device=lab.device), torch.ones(5, device=lab.device)
-    lab.raises("a mean of another size", lambda: F.batch_norm(x, bad, good), match="running_mean")
-    lab.raises("a variance of another size", lambda: F.batch_norm(x, good, bad), match="running_var")
-    lab.raises("a weight of another size", lambda: F.batch_norm(x, good, good, weight=bad), match="weight")
-    lab.raises("a bias of another size", lambda: F.batch_norm(x, good, good, bias=bad), match="bias")
+    right_size, wrong_size = torch.ones(4, device=lab.device), torch.ones(5, device=lab.device)
+    lab.raises(
+        "a mean of another size", lambda: F.batch_norm(x, wrong_size, right_size), match="running_mean"
+    )
+    lab.raises(
+        "a variance of another size", lambda: F.batch_norm(x, right_size, wrong_size), match="running_var"
+    )
+    lab.raises(
+        "a weight of another size",
+        lambda: F.batch_norm(x, right_size, right_size, weight=wrong_size),
+        match="weight",
+    )
+    lab.raises(
+        "a bias of another size",
+        lambda: F.batch_norm(x, right_size, right_size, bias=wrong_size),
+        match="bias",
+    )
     for dims, make in ((4, nn.BatchNorm1d), (3, nn.BatchNorm2d), (4, nn.BatchNorm3d), (5, nn.InstanceNorm1d)):
         lab.raises(
             f"{make.__name__} of {dims} dimensions",
@@ -170,7 +184,7 @@ def refusals_of_normalization(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value",))
 def instance_norm(lab: Lab) -> None:
-    """Instance norm makes each channel of each sample zero in mean and one in variance, and may keep
+    """Instance norm normalizes each channel of each sample to mean zero and variance one. It can track
     statistics.
     """
     for dims, make in ((1, nn.InstanceNorm1d), (2, nn.InstanceNorm2d), (3, nn.InstanceNorm3d)):
@@ -183,17 +197,19 @@ def instance_norm(lab: Lab) -> None:
         lab.close(f"result, {dims}", y, roundings=128)
         y.backward(lab.floats(*y.shape))
         lab.holds(f"gradients that add up to nothing, {dims}", (x.grad.flatten(2).sum(2).abs() < 1e-4).all())
-        kept = with_whole_number_state(lab, make(2, affine=True, track_running_stats=True), low=1)
-        lab.close(f"affine, {dims}", kept(x.detach()), roundings=128)
-        lab.close(f"statistics, {dims}", (kept.running_mean, kept.running_var), roundings=64)
-        lab.close(f"in eval mode, {dims}", kept.eval()(x.detach()), roundings=128)
+        with_statistics = with_whole_number_state(lab, make(2, affine=True, track_running_stats=True), low=1)
+        lab.close(f"affine, {dims}", with_statistics(x.detach()), roundings=128)
+        lab.close(
+            f"statistics, {dims}", (with_statistics.running_mean, with_statistics.running_var), roundings=64
+        )
+        lab.close(f"in eval mode, {dims}", with_statistics.eval()(x.detach()), roundings=128)
         lab.close(f"without a batch, {dims}", norm(x.detach()[0]), roundings=128)
 
 
 @behaviour("nn", level="core", sees=("value",))
 def layer_and_group_norm(lab: Lab) -> None:
-    """Layer norm works over the last dimensions, group norm over groups of channels; both take empty and
-    strided input.
+    """Layer norm normalizes over the last dimensions, group norm over groups of channels. Both accept empty
+    and strided input.
     """
     x = lab.put([[0.0, 2.0, 4.0, 6.0], [1.0, 1.0, 3.0, 3.0]], dtype=lab.dtype, requires_grad=True)
     lab.expect("layer norm", F.layer_norm(x[1:], (4,), eps=0.0), [[-1.0, -1.0, 1.0, 1.0]], roundings=16)

@@ -1,4 +1,4 @@
-"""State dicts of modules: their contents, hooks and loading."""
+"""Check state dicts of modules: their contents, hooks and loading."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def _net(lab: Lab) -> nn.Module:
 
 @behaviour("nn", level="core", sees=("value", "alias"))
 def contents_of_state_dicts(lab: Lab) -> None:
-    """A state dict lists parameters and buffers by path, detached and sharing memory, unless variables are
-    kept.
+    """A state dict lists parameters and buffers by path, detached but with shared memory, unless
+    keep_vars=True.
     """
     net: Any = _net(lab)
     entries: Any = net.state_dict()
@@ -37,8 +37,8 @@ def contents_of_state_dicts(lab: Lab) -> None:
     lab.shares("entries and parameters", entries["first.weight"], net.first.weight)
     lab.shares("both names", entries["first.weight"], entries["again.weight"])
     lab.holds("entries need no gradient", not any(entry.requires_grad for entry in entries.values()))
-    kept = net.state_dict(keep_vars=True)
-    lab.holds("variables are kept when asked for", kept["first.weight"] is net.first.weight)
+    variables = net.state_dict(keep_vars=True)
+    lab.holds("variables are kept when asked for", variables["first.weight"] is net.first.weight)
     with torch.no_grad():
         net.first.weight.mul_(2)
     lab.same("a later write is seen", entries["first.weight"])
@@ -51,8 +51,8 @@ def contents_of_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", level="core", sees=("value", "error", "message"))
 def loading_state_dicts(lab: Lab) -> None:
-    """Loading copies by name; missing, unexpected and misshapen entries are errors, or are reported if strict
-    is off.
+    """Loading copies entries by name. Missing and unexpected entries are errors, or are reported if
+    strict=False. Entries of a wrong shape are always errors.
     """
     net: Any = _net(lab)
     weight = net.first.weight
@@ -105,8 +105,8 @@ def loading_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def older_state_dicts(lab: Lab) -> None:
-    """A state of a batch norm from before it counted batches loads, and the count keeps or takes
-    its start.
+    """The state of a batch norm from before num_batches_tracked existed can be loaded. The count is kept or
+    set to its initial value.
     """
     norm: Any = with_whole_number_state(lab, nn.BatchNorm1d(2))
     for version in (1, None):
@@ -120,17 +120,18 @@ def older_state_dicts(lab: Lab) -> None:
     norm.train()
     norm(lab.integers(4, 2))
     lab.expect("it counts", norm.num_batches_tracked + 0, 1)
-    plain = nn.BatchNorm1d(2, track_running_stats=False)
-    lab.same("without statistics there are none", list(plain.state_dict()))
+    without_statistics = nn.BatchNorm1d(2, track_running_stats=False)
+    lab.same("without statistics there are none", list(without_statistics.state_dict()))
     lab.same(
-        "a state without them", sorted(norm.load_state_dict(plain.state_dict(), strict=False).missing_keys)
+        "a state without them",
+        sorted(norm.load_state_dict(without_statistics.state_dict(), strict=False).missing_keys),
     )
     lab.same("what stays", state_by_name(norm))
 
 
 @behaviour("nn", sees=("value", "error", "message"))
 def assigned_state_dicts(lab: Lab) -> None:
-    """With assign=True the entries become the parameters: they may replace those of a meta module, with other
+    """With assign=True the entries become the parameters. They can replace meta parameters and can have other
     strides and dtypes.
     """
     net = nn.Sequential(
@@ -164,7 +165,7 @@ def assigned_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", level="training", capabilities=("autograd",), sees=("value",))
 def assigned_states_and_optimizers(lab: Lab) -> None:
-    """An optimizer over assigned parameters, with a loaded state, goes on as the one that was saved."""
+    """An optimizer over assigned parameters, with a loaded state, continues like the saved optimizer."""
     net = with_whole_number_state(lab, nn.Linear(2, 3))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.5, momentum=0.5)
     x = lab.integers(4, 2)
@@ -189,7 +190,7 @@ def assigned_states_and_optimizers(lab: Lab) -> None:
 
 
 class _Extra(nn.Module):
-    """A module with extra state that is not a tensor, or is one of another shape."""
+    """A module with extra state of any type."""
 
     def __init__(self, extra: Any) -> None:
         super().__init__()
@@ -213,7 +214,7 @@ class _OnlySets(nn.Module):
 
 
 class _Own(nn.Module):
-    """A module that saves another form of its parameter."""
+    """A module that saves its parameter in a form of its own."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__()
@@ -230,7 +231,7 @@ class _Own(nn.Module):
 
 @behaviour("nn", sees=("value", "error"))
 def state_of_another_form(lab: Lab) -> None:
-    """Extra state and overridden saving and loading go through state dicts, nested ones too."""
+    """Extra state, and overridden saving and loading, work through state dicts, including nested modules."""
     for extra in ({"a": 1}, lab.integers(3), "word", 7):
         first, second = nn.Sequential(_Extra(extra)), nn.Sequential(_Extra(None))
         values = first.state_dict()
@@ -256,8 +257,8 @@ def state_of_another_form(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value", "error", "message"))
 def hooks_of_state_dicts(lab: Lab) -> None:
-    """Hooks run before and after saving and loading, see the right part, may change it, and can
-    be removed.
+    """Hooks run before and after saving and loading, get the correct prefix and entries, can change the
+    entries, and can be removed.
     """
     net: Any = nn.Sequential(
         with_whole_number_state(lab, nn.Linear(2, 2)), with_whole_number_state(lab, nn.Linear(2, 2))
@@ -276,16 +277,16 @@ def hooks_of_state_dicts(lab: Lab) -> None:
     later = net[1].register_state_dict_post_hook(after)
     lab.same("after saving", dict(net.state_dict()))
     later.remove()
-    seen: list[Any] = []
+    hook_calls: list[Any] = []
 
     def loading(module: Any, values: Any, prefix: str, metadata: Any, strict: bool, *rest: Any) -> None:
-        seen.append((module is net[1], prefix, strict, sorted(values), [len(names) for names in rest]))
+        hook_calls.append((module is net[1], prefix, strict, sorted(values), [len(names) for names in rest]))
         values[prefix + "weight"] = values[prefix + "weight"] * 3
 
     first = net[1].register_load_state_dict_pre_hook(loading)
     values = copy.deepcopy(net.state_dict())
     net.load_state_dict(values)
-    lab.same("before loading", seen)
+    lab.same("before loading", hook_calls)
     lab.same("changed while loading", state_by_name(net))
     lab.holds("the caller's dict is not changed", torch.equal(values["0.weight"], net[0].weight))
     first.remove()
@@ -317,26 +318,24 @@ def hooks_of_state_dicts(lab: Lab) -> None:
 
 @behaviour("nn", sees=("value",))
 def loading_children(lab: Lab) -> None:
-    """Each submodule is given its own part of a state dict, and loading leaves no cycles of references
-    behind.
-    """
+    """Each submodule gets its own part of a state dict. Loading leaves no reference cycles."""
     net: Any = nn.Sequential(
         *[nn.Sequential(*[with_whole_number_state(lab, nn.Linear(1, 1)) for _ in range(3)]) for _ in range(3)]
     )
-    seen: list[int] = []
+    entry_counts: list[int] = []
 
     def look(module: nn.Module, values: Any, prefix: str, *rest: Any) -> None:
-        seen.append(sum(name.startswith(prefix) for name in values))
+        entry_counts.append(sum(name.startswith(prefix) for name in values))
 
     net[1].register_load_state_dict_pre_hook(look)
     net[1][2].register_load_state_dict_pre_hook(look)
     net.load_state_dict(net.state_dict())
-    lab.same("entries that each sees", seen)
+    lab.same("entries that each sees", entry_counts)
     lab.same("sum of weights", torch.stack([parameter.sum() for parameter in net.parameters()]))
     recurrent = with_whole_number_state(lab, nn.LSTM(2, 2))
     values = copy.deepcopy(recurrent).state_dict()
-    kept = [weakref.ref(value) for value in values.values()]
+    weak_references = [weakref.ref(value) for value in values.values()]
     with collector_off():
         recurrent.load_state_dict(values)
         del values
-        lab.holds("no entry is held by a cycle of references", lab.gone(*kept))
+        lab.holds("no entry is held by a cycle of references", lab.gone(*weak_references))

@@ -1,4 +1,6 @@
-"""Optimizers beyond the database: zero gradients, copies, older states, hooks, averages and schedules."""
+"""Behaviours of optimizers that the database does not cover: zero gradients, copies, older states, hooks,
+averages and schedules.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ def _parameters(lab: Lab) -> list[nn.Parameter]:
 
 @behaviour("optim", level="training", sees=("value",))
 def steps_without_gradients(lab: Lab) -> None:
-    """A step with gradients of zeros leaves parameters unchanged; a closure's value is returned."""
+    """A step with zero gradients does not change parameters. step returns the value of its closure."""
     for name in PLAIN:
         parameters = _parameters(lab)
         before = [parameter.detach().clone() for parameter in parameters]
@@ -80,8 +82,8 @@ def steps_without_gradients(lab: Lab) -> None:
 
 @behaviour("optim", level="training", sees=("value",))
 def older_states_of_optimizers(lab: Lab) -> None:
-    """A state without later flags, or with steps that are numbers, loads; the next step is that of the
-    original.
+    """A state without newer flags, or with steps stored as numbers, can be loaded. The next step equals the
+    original optimizer's step.
     """
     for name in PLAIN:
         first = _parameters(lab)
@@ -118,7 +120,9 @@ def older_states_of_optimizers(lab: Lab) -> None:
 
 @behaviour("optim", level="training", sees=("value", "error"))
 def copies_and_hooks_of_optimizers(lab: Lab) -> None:
-    """Optimizers print, copy with all they hold, run hooks around steps and states, and refuse bad groups."""
+    """Optimizers can be printed and copied with all their attributes. They run hooks around steps and state
+    changes, and reject invalid groups.
+    """
     for name in PLAIN:
         parameters = _parameters(lab)
         optimizer = _make_optimizer(name, parameters)
@@ -169,8 +173,8 @@ def copies_and_hooks_of_optimizers(lab: Lab) -> None:
 
 @behaviour("optim", level="training", sees=("value",))
 def rates_by_schedule(lab: Lab) -> None:
-    """Schedules set the rates that their formulas give, one after another and together, and go on from a
-    saved state.
+    """Schedules set the learning rates that their formulas give, alone, in sequence and combined. They resume
+    from a saved state.
     """
     makers: dict[str, tuple[Any, Any]] = {
         "step": (lambda o: schedules.StepLR(o, 2, 0.5), lambda t: 0.5 ** (t // 2)),
@@ -250,8 +254,8 @@ def rates_by_schedule(lab: Lab) -> None:
 
 @behaviour("optim", level="training", sees=("value",))
 def averaged_models(lab: Lab) -> None:
-    """An averaged model holds the mean of what it was given, or a moving one, and update_bn recomputes its
-    statistics.
+    """An averaged model holds the mean or the moving average of the models that it received. update_bn
+    recomputes its batch-norm statistics.
     """
     net: Any = nn.Sequential(
         with_whole_number_state(lab, nn.Linear(2, 3)), with_whole_number_state(lab, nn.BatchNorm1d(3))

@@ -1,4 +1,4 @@
-"""Functions of two numbers at known values."""
+"""Behaviours of binary functions at known values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _INF, _NAN = math.inf, math.nan
 
 @behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", sees=("value",))
 def rounded_division(lab: Lab) -> None:
-    """// and div rounding down or towards zero, remainder and fmod are Python's: for every mixture of signs,
-    with tensors and numbers, in place and with the operands reversed.
+    """//, remainder, fmod and div with rounding down or towards zero agree with Python for every combination
+    of signs, with tensors and numbers, in place and with reversed operands.
     """
     signed = lab.dtype.is_signed
     pairs = [
@@ -58,9 +58,7 @@ def rounded_division(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=FLOATS, level="core", sees=("value",))
 def division_by_zero_and_infinity(lab: Lab) -> None:
-    """Quotients and remainders by zero, of infinities and of NaN are those of IEEE 754 and of Python's
-    rounding.
-    """
+    """Quotients and remainders by zero, of infinities and of NaN follow IEEE 754 and Python's rounding."""
     a = lab.put([1.0, -1, 0, _INF, -_INF, _NAN, 5, -5], dtype=lab.dtype)
     zero, inf = torch.zeros_like(a), torch.full_like(a, _INF)
     over = [_INF, -_INF, _NAN, _INF, -_INF, _NAN, _INF, -_INF]
@@ -84,8 +82,9 @@ def division_by_zero_and_infinity(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS, "complex64"), level="core", sees=("value", "error"))
 def powers(lab: Lab) -> None:
-    """pow of tensors and numbers in either order, in place and with negative exponents, is exact when it can
-    be; integers to negative powers are refused, as is an in-place result that does not fit.
+    """pow of tensors and numbers in either order, in place and with negative exponents is exact if an exact
+    result exists. Integers to negative powers raise an error, and so does an in-place result that does not
+    fit.
     """
     base = lab.put([1, 2, 3, -2] if lab.dtype.is_signed else [1, 2, 3, 4], dtype=lab.dtype)
     array = to_wide_array(base)
@@ -141,8 +140,8 @@ def powers(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=INTEGERS, level="core", sees=("value", "error"))
 def functions_of_two_integers(lab: Lab) -> None:
-    """gcd, lcm, shifts and bitwise operators are NumPy's, of tensors and numbers, in place and with
-    operators.
+    """gcd, lcm, shifts and bitwise operators agree with NumPy, for tensors and numbers, in place and as
+    Python operators.
     """
     a, b = lab.integers(40, low=-12, high=13), lab.integers(40, low=-12, high=13)
     x, y = to_wide_array(a), to_wide_array(b)
@@ -186,7 +185,7 @@ def functions_of_two_integers(lab: Lab) -> None:
 @behaviour("pointwise", dtypes=FLOATS, level="core", sees=("value", "error"))
 def functions_of_two_floats(lab: Lab) -> None:
     """copysign, nextafter, heaviside, hypot, atan2, ldexp, logaddexp, xlogy and xlog1py have their known
-    values, special ones included.
+    values, including special values.
     """
 
     def put(*numbers: float) -> torch.Tensor:
@@ -271,8 +270,9 @@ WIDE_NAMES = tuple(getattr(torch, name) for name in WIDE_FLOATS)
     sees=("value", "error"),
 )
 def operators_between_tensors_and_numbers(lab: Lab) -> None:
-    """Arithmetic and comparison operators of Python work between tensors that broadcast, with numbers on
-    either side and in place; shapes that do not broadcast are an error, a number of the host is not.
+    """Python's arithmetic and comparison operators work between tensors that broadcast, with numbers on
+    either side and in place. Shapes that do not broadcast raise an error. A dimensionless host tensor is
+    accepted.
     """
     a, b = lab.integers(4, 3, low=1, high=4), lab.integers(3, low=1, high=4)
     x, y = to_wide_array(a), to_wide_array(b)
@@ -364,8 +364,8 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
 
 @behaviour("pointwise", capabilities=("autograd",), level="training", sees=("value",))
 def gradients_where_two_are_equal(lab: Lab) -> None:
-    """maximum and minimum split the gradient between equal operands; copysign has none at zero; xlogy and
-    lerp have those of their definitions.
+    """maximum and minimum split the gradient between equal operands. copysign has gradient zero at zero.
+    xlogy and lerp have the gradients of their definitions.
     """
     for function_name in ("maximum", "minimum"):
         a, b = lab.put([1.0, 2, 3], requires_grad=True), lab.put([1.0, 3, 2], requires_grad=True)

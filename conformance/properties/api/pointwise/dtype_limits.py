@@ -1,4 +1,4 @@
-"""Pointwise operators at the limits of their dtypes, and with numbers of Python."""
+"""Behaviours of pointwise operators at the limits of their dtypes and with Python numbers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("pointwise", dtypes=("int8", "int16", "int32", "int64", "uint8"), sees=("value",))
 def shifts_within_the_width(lab: Lab) -> None:
-    """Shifts by every amount below the width of the dtype multiply and divide by powers of two, without what
-    leaves the range and rounded down (torch.bitwise_right_shift calls other amounts undefined).
+    """A shift by an amount below the bit width of the dtype multiplies or divides by a power of two, drops
+    bits outside the range and rounds down (torch.bitwise_right_shift calls other amounts undefined).
     """
     info = torch.iinfo(lab.dtype)
     numbers = [info.min, -1, 0, 1, 5, info.max] if info.min < 0 else [0, 1, 5, info.max]
@@ -31,7 +31,9 @@ def shifts_within_the_width(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("int64",), sees=("value",))
 def remainders_of_large_integers(lab: Lab) -> None:
-    """The remainder of int64 numbers has the sign of the divisor, also for numbers that no float holds."""
+    """The remainder of int64 numbers has the sign of the divisor, also for numbers that no float represents
+    exactly.
+    """
     x, q = lab.put(23500), 392486996410368
     lab.expect("both above 0", x % q, 23500)
     lab.expect("a dividend below 0", -x % q, q - 23500)
@@ -43,7 +45,7 @@ def remainders_of_large_integers(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("bfloat16",), sees=("value",))
 def neighbours_in_bfloat16(lab: Lab) -> None:
-    """nextafter gives in bfloat16 the next number of that dtype, over zero, at infinity and for NaN."""
+    """nextafter in bfloat16 returns the next number of that dtype, across zero, at infinity and for NaN."""
     patterns = [0x0000, 0x8000, 0x3F80, 0xBF80, 0x7F7F, 0xFF7F, 0x0001, 0x8001, 0x7F80]
 
     def numbers(bits: list[int]) -> torch.Tensor:
@@ -65,7 +67,7 @@ def neighbours_in_bfloat16(lab: Lab) -> None:
 
 @behaviour("pointwise", sees=("dtype",))
 def numbers_in_xlogy(lab: Lab) -> None:
-    """A number of Python does not raise the dtype of xlogy and xlog1py, on either side, whatever it is."""
+    """A Python number on either side of xlogy and xlog1py does not change the dtype of the result."""
     for shape in ((), (3,)):
         x = torch.full(shape, 2.0, device=lab.device)
         for function, number in itertools.product((torch.xlogy, torch.special.xlog1py), (5, 5.0)):
@@ -79,8 +81,8 @@ def numbers_in_xlogy(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("float64",), sees=("value",))
 def tensors_as_numbers_of_addcmul(lab: Lab) -> None:
-    """A tensor without dimensions that needs no gradient stands for the number of addcmul and addcdiv; one
-    that needs a gradient does not.
+    """A dimensionless tensor that does not require grad is accepted as the value of addcmul and addcdiv. A
+    tensor that requires grad raises an error.
     """
     x, y = lab.put(2.0), lab.put(3.0, dtype=lab.dtype)
     number: Any = y
@@ -115,7 +117,9 @@ def lerp_in_reduced_precision(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("float32", "float64"), sees=("value",))
 def bessel_functions_at_their_limits(lab: Lab) -> None:
-    """i0 is NumPy's for large and small numbers, 1 at 0, not finite at infinity, and NaN of NaN."""
+    """i0 agrees with NumPy for large and small numbers. It is 1 at 0, not finite at infinity, and NaN for
+    NaN.
+    """
     room = 256.0
     for low, high in ((0.0, 8.0), (8.0, 20.0), (20.0, 88.0)):
         x = torch.linspace(low, high, 33, dtype=torch.float64).to(lab.dtype)
@@ -142,8 +146,8 @@ def bessel_functions_at_their_limits(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("float32", "float64", "complex64", "complex128"), sees=("value",))
 def values_of_one_and_of_many(lab: Lab) -> None:
-    """exp of one element is that of many; square roots of complex numbers of very different parts are
-    NumPy's.
+    """exp of one element equals exp in a larger tensor. Square roots of complex numbers with parts of very
+    different magnitude agree with NumPy.
     """
     single = torch.exp(torch.ones(1, dtype=lab.dtype, device=lab.device))
     many = torch.exp(torch.ones(17, dtype=lab.dtype, device=lab.device))

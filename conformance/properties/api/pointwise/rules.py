@@ -1,4 +1,4 @@
-"""Rules of functions of two tensors: in-place operators, refusals, overlap, and rare arguments."""
+"""Behaviours of binary functions: in-place operators, errors, overlap, and rare arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("pointwise", level="core", sees=("value",))
 def augmented_assignments(lab: Lab) -> None:
-    """Augmented assignments write into their tensor and keep it the same object."""
+    """Augmented assignments write into their tensor and return the same object."""
     for name, right, expected in (
         ("iadd", 3, [8, 11]),
         ("isub", 3, [2, 5]),
@@ -43,8 +43,8 @@ def augmented_assignments(lab: Lab) -> None:
 
 @behaviour("pointwise", level="core", sees=("value", "error"))
 def refusals_of_two_operands(lab: Lab) -> None:
-    """Complex numbers have no order, booleans no difference, and a result may not overlap its operands in
-    part.
+    """Comparison of complex numbers, subtraction of booleans, and a result that partly overlaps its operands
+    raise errors.
     """
     complex_numbers, numbers = lab.put([1j, 2.0]), lab.put([1.0, 2.0])
     for name in ("maximum", "minimum", "fmax", "fmin"):
@@ -73,9 +73,7 @@ def refusals_of_two_operands(lab: Lab) -> None:
 
 @behaviour("pointwise", sees=("value",), capabilities=("forward_ad",))
 def rare_arguments_of_two(lab: Lab) -> None:
-    """Large dividends, tails of odd length, complex bases and tangents of maxima are computed as the
-    definitions say.
-    """
+    """Large dividends, odd lengths, complex bases and tangents of maxima give the results of the definitions."""
     large = lab.put([2.0**30, -(2.0**30), 1e10], dtype=torch.float64)
     by = lab.put([3.0, 3.0, 7.0], dtype=torch.float64)
     host = numpy.array([2.0**30, -(2.0**30), 1e10])

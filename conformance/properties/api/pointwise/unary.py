@@ -1,4 +1,4 @@
-"""Functions of one number at known values."""
+"""Behaviours of unary functions at known values."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def replacing_special_values(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=("complex64", "complex128"), level="core", sees=("value", "dtype"))
 def functions_of_complex_numbers(lab: Lab) -> None:
-    """nan_to_num works on both parts, abs and angle give real numbers, silu, log1p, exp and reciprocal are
-    those of the definition.
+    """nan_to_num works on both parts of complex numbers. abs and angle return real numbers. silu, log1p, exp
+    and reciprocal agree with their definitions.
     """
     top = torch.finfo(lab.dtype).max
     special = lab.put([complex(_NAN, 1), complex(_INF, -_INF), complex(2, _NAN)], dtype=lab.dtype)
@@ -70,8 +70,8 @@ def functions_of_complex_numbers(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=(*WIDE_FLOATS, "float16"), level="core", sees=("value", "error"))
 def mantissas_and_exponents(lab: Lab) -> None:
-    """frexp gives a mantissa from 0.5 to 1 and an int32 exponent that ldexp puts back together; integers are
-    refused.
+    """frexp returns a mantissa from 0.5 to 1 and an int32 exponent, which ldexp combines again. Integers
+    raise an error.
     """
     base = lab.put([0.0, 1.0, -3.0, 0.15625, 1024.0, -0.5], dtype=lab.dtype)
     result = torch.frexp(base)
@@ -103,7 +103,7 @@ def mantissas_and_exponents(lab: Lab) -> None:
 @behaviour("pointwise", dtypes=WIDE_FLOATS, level="core", sees=("value",))
 def special_functions(lab: Lab) -> None:
     """digamma, polygamma, igamma, igammac, i0, i1, ndtr, log_ndtr, sinc and lgamma have their known values,
-    at poles, zero and infinity too.
+    including poles, zero and infinity.
     """
 
     def put(*numbers: float) -> torch.Tensor:
@@ -194,8 +194,8 @@ def special_functions(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=FLOATS, level="core", capabilities=("autograd",), sees=("value",))
 def activations(lab: Lab) -> None:
-    """hardshrink, hardswish, hardsigmoid, threshold, silu and mish are what their definitions say, at the
-    bounds of their pieces too, and so are the gradients of hardsigmoid.
+    """hardshrink, hardswish, hardsigmoid, threshold, silu and mish agree with their definitions, including
+    the bounds of their pieces. The gradients of hardsigmoid do too.
     """
 
     def put(*numbers: float) -> torch.Tensor:
@@ -234,8 +234,8 @@ def activations(lab: Lab) -> None:
 
 @behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", sees=("value", "error"))
 def signs_and_bits(lab: Lab) -> None:
-    """abs removes signs, also of zero and of large numbers; ~ inverts bits and booleans and refuses floats;
-    isposinf and isneginf write only into bool.
+    """abs removes signs, also for zero and large numbers. ~ inverts bits and booleans and raises an error for
+    floats. isposinf and isneginf write only into bool.
     """
     if lab.dtype.is_floating_point:
         x = lab.put([-0.0, 0.0, -_INF, _NAN, -2.5], dtype=lab.dtype)

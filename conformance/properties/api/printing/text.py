@@ -1,4 +1,4 @@
-"""Printed tensors: values, dtype, device, layout and history."""
+"""Behaviours of printed tensors: values, dtype, device, layout and history."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from conformance.behaviours.lab import Lab
 
 
 def repr_without_device(tensor: torch.Tensor) -> str:
-    """The repr, without the device and the line breaks that its name leads to."""
+    """Return the repr on one line, without the device name."""
     return " ".join(re.sub(r",?\s*device='[^']*'", "", repr(tensor)).split())
 
 
 @behaviour("printing", dtypes=ALL, level="bringup", sees=("value",))
 def printed_values(lab: Lab) -> None:
-    """repr shows the values, the dtype if it is not a default one, and the shape of an empty tensor."""
+    """repr shows the values, the dtype unless it is a default dtype, and the shape of an empty tensor."""
     rows = lab.put([[0, 1], [1, 1]], dtype=lab.dtype)
     lab.same("a matrix", repr_without_device(rows + 0))
     lab.same("a scalar", repr_without_device(rows[1, 0].clone()))
@@ -32,7 +32,7 @@ def printed_values(lab: Lab) -> None:
 
 @behaviour("printing", level="core", sees=("value",))
 def printed_device(lab: Lab) -> None:
-    """repr names the device of a tensor if it is not the default one."""
+    """repr names the device of a tensor unless it is the default device."""
     numbers = lab.put([0, 1, 2]) + 0
     lab.same("the values", repr_without_device(numbers))
     if lab.device.type == "cpu":
@@ -54,7 +54,7 @@ def printed_device(lab: Lab) -> None:
 
 @behaviour("printing", sees=("value",))
 def printed_numbers(lab: Lab) -> None:
-    """Numbers print in one format per tensor: plain, scientific if magnitudes differ widely, with signs, NaN
+    """All numbers of a tensor print in one format, scientific if magnitudes differ widely, with signs, NaN
     and infinity.
     """
     cases = {
@@ -98,7 +98,9 @@ def printed_numbers(lab: Lab) -> None:
 
 @behaviour("printing", sees=("value",))
 def print_options(lab: Lab) -> None:
-    """set_printoptions governs digits, width, the number of elements shown, and scientific notation."""
+    """set_printoptions sets the digits, the line width, the number of elements shown, and scientific
+    notation.
+    """
     # Eight digits of float32 are not all exact.
     dtype = torch.float64 if lab.target.declares("float64") else torch.float32
     tensor = torch.tensor([1 / 3, 1000.0, 1e-3], dtype=dtype, device=lab.device) * 1
@@ -124,7 +126,7 @@ def print_options(lab: Lab) -> None:
 
 @behaviour("printing", capabilities=("autograd",), sees=("value",))
 def printed_history(lab: Lab) -> None:
-    """repr says that gradients are required, or which operator made a result."""
+    """repr shows that a tensor requires gradients, or the operator that made a result."""
     leaf = lab.put([1.0, 2.0], requires_grad=True)
     lab.same("a leaf", repr_without_device(leaf))
     lab.same("a result", repr_without_device(leaf * 2))

@@ -1,4 +1,4 @@
-"""The shared parts of the properties of programs: which results exist, inputs, comparison."""
+"""Shared functions of the properties of random programs: dtypes, inputs, comparison."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ AREA = "programs"
 def applies_in_dtypes(
     dtypes: Sequence[str] = DTYPES, condition: Callable[[Target], bool] = lambda target: True
 ) -> Applies:
-    """Return the function that says in which dtypes a property of programs has results."""
+    """Return the function that lists the dtypes in which a property of random programs has results.
+
+    The property has no results on a target for which ``condition`` is false.
+    """
 
     def applies(target: Target, subject: Subject) -> Sequence[str]:
         if subject.name != AREA or not condition(target):
@@ -35,7 +38,7 @@ def applies_in_dtypes(
 
 
 def select_programs(subject: Subject, recorder: Recorder, limit: int) -> Sequence[Program]:
-    """Return the first programs of the dtype, and count them."""
+    """Return the first programs of the result's dtype, and record how many of all programs these are."""
     programs = programs_of(subject.name, recorder.id.dtype)
     selected = programs[: sample_limit.limit(limit)]
     recorder.samples(len(selected), len(programs))
@@ -44,7 +47,7 @@ def select_programs(subject: Subject, recorder: Recorder, limit: int) -> Sequenc
 
 @dataclasses.dataclass
 class ProgramRecorder:
-    """A recorder whose failures show a program below their first line."""
+    """A recorder that appends the text of a program to each failure message."""
 
     recorder: Recorder
     text: str
@@ -53,19 +56,19 @@ class ProgramRecorder:
         return getattr(self.recorder, name)
 
     def fail(self, kind: Kind, message: str, *, sample: int | None = None) -> None:
-        """Record a failure and the program."""
+        """Record a failure with the text of the program."""
         self.recorder.fail(kind, f"{message}\n{self.text}", sample=sample)
 
 
 def recorder_for_program(
     recorder: Recorder, program: Program, turn: int = 0, marks: Collection[int] = ()
 ) -> Recorder:
-    """Return a recorder that shows the program, with its inputs of a turn, in every failure."""
+    """Return a recorder that shows the program, with its inputs of ``turn``, in every failure."""
     return cast("Recorder", ProgramRecorder(recorder, program.describe(turn, marks)))
 
 
 def inputs_on_device(target: Target, program: Program, turn: int = 0) -> list[torch.Tensor]:
-    """Return what the program is given, on the device."""
+    """Return copies of the program's inputs on the device."""
     return [tensor.to(target.device, copy=True) for tensor in program.inputs(turn)]
 
 
@@ -79,7 +82,7 @@ def compare_registers(
     marks: Collection[int] = (),
     label: str = "",
 ) -> bool:
-    """Compare all registers with those of the CPU, bit for bit, up to the first that differs."""
+    """Return whether all registers equal the CPU's registers bit for bit; record the first that differs."""
     annotated = recorder_for_program(recorder, program, turn, marks)
     device = torch.device(target.device)
     for name, actual, expected in zip(

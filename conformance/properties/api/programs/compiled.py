@@ -1,4 +1,4 @@
-"""Compiled programs give what they give if they are called plainly."""
+"""Property ``programs-compiled``: compiled random programs leave the same values as uncompiled ones."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ PROGRAM_LIMIT = 32
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Hold the backend to what torch.compile is: the function, optimized
+    """Check that torch.compile returns an optimized function with the same results
     (docs.pytorch.org/docs/stable/generated/torch.compile.html).
 
-    On the way writes are replaced by values, which preserves the function's semantics
+    torch.compile replaces writes by values, which preserves the function's semantics
     (docs.pytorch.org/docs/stable/generated/torch.func.functionalize.html).
     """
     graphs_run = 0
@@ -55,7 +55,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _check_call(target: Target, recorder: Recorder, program: Program, call: object, turn: int) -> bool:
-    """Compare one call of a compiled program; False if there is nothing more to learn of it."""
+    """Compare one call of a compiled program. Return False if further calls of the program are not useful."""
 
     def work() -> list[torch.Tensor]:
         assert callable(call)
@@ -96,9 +96,10 @@ def _run_compiled_on_cpu(program: Program, turn: int) -> list[torch.Tensor]:
 
 
 def _agrees_on_cpu(target: Target, recorder: Recorder, program: Program, turn: int) -> bool:
-    """Return whether what torch captures of the program, run on the CPU, gives what the program gives there.
+    """Return whether the compiled program leaves the program's values on the CPU too, which is the control
+    for the device.
 
-    Torch's own replacement of writes loses some (docs/torch-bugs.md); no backend is held to more.
+    Torch's own functionalization loses some writes (docs/upstream.md).
     """
     outcome = attempt(lambda: _run_compiled_on_cpu(program, turn))
     cpu = target.on_cpu()

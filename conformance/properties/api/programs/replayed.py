@@ -1,4 +1,4 @@
-"""Captured programs follow the data that their inputs hold at replay."""
+"""Property ``programs-replayed``: captured random programs compute with the data in their inputs at replay."""
 
 from __future__ import annotations
 
@@ -37,10 +37,9 @@ PROGRAM_LIMIT = 30
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Hold a graph to what torch promises of one.
+    """Check that a replay of a captured graph does the same work on the values at the same addresses.
 
-    A replay does the same work at the same addresses, whose values may have changed
-    (docs.pytorch.org/docs/stable/notes/cuda.html, CUDA Graphs).
+    The values may have changed since the capture (docs.pytorch.org/docs/stable/notes/cuda.html, CUDA Graphs).
     """
     effective_replays = 0
     for program in select_programs(subject, recorder, PROGRAM_LIMIT):
@@ -50,7 +49,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
 
 
 def _check_replays(target: Target, recorder: Recorder, program: Program) -> bool:
-    """Capture a program, replay it twice on new data; return whether that shows that it computed."""
+    """Capture a program and replay it twice on new data. Return whether the comparison proves that the
+    replays computed.
+    """
     function = program.function()
 
     def work() -> tuple[list[torch.Tensor], Captured]:
@@ -84,7 +85,7 @@ def _check_replays(target: Target, recorder: Recorder, program: Program) -> bool
 
 
 def _replay(target: Target, program: Program, inputs: list[torch.Tensor], graph: Captured, turn: int) -> None:
-    """Copy the data of a turn into the captured inputs, and replay."""
+    """Copy the data of ``turn`` into the captured inputs, and replay."""
     for tensor, data in zip(inputs, program.inputs(turn), strict=True):
         tensor.copy_(data)
     target.synchronize()
@@ -92,7 +93,10 @@ def _replay(target: Target, program: Program, inputs: list[torch.Tensor], graph:
 
 
 def _replay_changes_a_register(program: Program) -> bool:
-    """Return whether a replay that does nothing would leave another value in some register."""
+    """Return whether the first replay on new data changes the value of some register.
+
+    Otherwise a replay that does nothing would pass the comparison.
+    """
     data = program.inputs(1)
     before = [tensor.clone() for tensor in data]
     own = {tensor.untyped_storage()._cdata for tensor in data}

@@ -1,4 +1,4 @@
-"""Compiled programs that write state have the gradients of their forward pass."""
+"""Property ``compiled-state``: compiled programs that write state have the gradients of their forward pass."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ Program = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class _StatefulModule(torch.nn.Module):
-    """A module whose buffer a program writes to. What a module holds stays, so that it costs a backward graph
-    nothing to read it.
+    """A module with a buffer that a program writes to.
+
+    The buffer exists independently of the backward graph, so a backward graph can read it at no cost in
+    memory.
     """
 
     def __init__(self, program: Program) -> None:
@@ -90,11 +92,11 @@ PROGRAMS: dict[str, Program] = {
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Hold the backend to what torch.compile is: the function, optimized
+    """Check that torch.compile returns an optimized function with the same results
     (docs.pytorch.org/docs/stable/generated/torch.compile.html).
 
-    A backward graph that computes a value again from state that the forward graph has overwritten since
-    gives wrong gradients. The partitioner of torch 2.13 makes such graphs (docs/torch-bugs.md).
+    A backward graph gives wrong gradients if it recomputes a value from state that the forward graph has
+    overwritten. The partitioner of torch 2.13 makes such graphs (docs/upstream.md).
     """
     graphs_run = 0
     for number, (name, program) in enumerate(PROGRAMS.items()):
@@ -128,7 +130,7 @@ def _train_on_cpu(program: Program) -> list[tuple[torch.Tensor, torch.Tensor, to
 def _run_steps(
     model: _StatefulModule, call: Callable[[], torch.Tensor]
 ) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """Run steps; result, gradient and state after each."""
+    """Return the result, the gradient and the state after each training step."""
     records = []
     for _ in range(STEPS):
         result = call()

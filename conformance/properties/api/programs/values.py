@@ -1,4 +1,6 @@
-"""Programs give on the device what they give on the CPU, at once and in a lazy graph."""
+"""Properties ``programs`` and ``programs-in-steps``: random programs leave the CPU's values, also in a lazy
+graph.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,10 @@ PROGRAM_LIMIT = 100
     runs=False,
 )
 def check(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Hold the device to torch's notes on tensor views and on in-place operators.
+    """Check programs against torch's notes on tensor views and on in-place operators.
 
-    A view shares its data with its base, so that editing one is reflected in the other
-    (docs.pytorch.org/docs/stable/tensor_view.html); a method whose name ends with an underscore changes its
+    A view shares its data with its base, so that a write to one changes the other
+    (docs.pytorch.org/docs/stable/tensor_view.html). A method whose name ends with an underscore changes its
     tensor in place (docs.pytorch.org/docs/stable/tensors.html).
     """
     before = target.executed() if target.mode == "lazy" else None
@@ -65,7 +67,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     runs=False,
 )
 def check_in_steps(target: Target, subject: Subject, recorder: Recorder) -> None:
-    """Hold a lazy device to the same notes: when it runs what it holds is no part of a program's meaning."""
+    """Check the same notes on a lazy device that runs its pending work between the steps of a program."""
     before = target.executed()
     for program in select_programs(subject, recorder, PROGRAM_LIMIT):
         _check_program(target, recorder, program, program.marks())
@@ -74,7 +76,7 @@ def check_in_steps(target: Target, subject: Subject, recorder: Recorder) -> None
 
 
 def _check_program(target: Target, recorder: Recorder, program: Program, marks: Collection[int] = ()) -> None:
-    """Run a program, with a step marker before the steps that ``marks`` counts, and compare its registers."""
+    """Run a program, with a step marker before each step in ``marks``, and compare its registers."""
 
     def work() -> list[torch.Tensor]:
         with torch.no_grad():

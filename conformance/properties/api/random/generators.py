@@ -1,4 +1,4 @@
-"""Generators: seeds, states, and the operators that use them."""
+"""Behaviours of generators: seeds, states, and the operators that use them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from conformance.behaviours.lab import Lab
 
 
 def draw_numbers(lab: Lab, generator: torch.Generator | None = None) -> torch.Tensor:
-    """A few numbers, by the generator given or the device's own."""
+    """Return eight random numbers from the given generator or the device's default generator."""
     return torch.rand(8, device=lab.device, generator=generator)
 
 
 @behaviour("random", level="training", sees=())
 def seeds_repeat(lab: Lab) -> None:
-    """After the same seed every random operator draws the same numbers, after another seed others."""
+    """After the same seed, every random operator draws the same numbers; after another seed, it draws other
+    numbers.
+    """
     device = lab.device
     base = torch.zeros(64, device=device)
     calls = {
@@ -58,8 +60,8 @@ def seeds_repeat(lab: Lab) -> None:
 
 @behaviour("random", level="training", capabilities=("generator",), sees=())
 def generator_objects(lab: Lab) -> None:
-    """A generator of the device repeats after its seed, has a state that can be set, and leaves the device's
-    default generator alone.
+    """A generator of the device repeats after its seed, has a state that can be set, and does not change the
+    device's default generator.
     """
     generator = torch.Generator(device=lab.device)
     lab.holds("it is of the device", generator.device.type == lab.device.type)
@@ -112,7 +114,7 @@ def generator_objects(lab: Lab) -> None:
 
 @behaviour("random", capabilities=("generator",), sees=("error",))
 def generator_refusals(lab: Lab) -> None:
-    """Generators of another device, states of another size and arguments of other types are refused."""
+    """Generators of another device, states of another size and arguments of other types raise errors."""
     generator = torch.Generator(device=lab.device)
     lab.raises("an unknown device", lambda: torch.Generator("nosuch"), RuntimeError)
     lab.raises("a seed that is not an integer", lambda: generator.manual_seed("a"), TypeError, RuntimeError)  # type: ignore[arg-type]
@@ -134,15 +136,13 @@ def generator_refusals(lab: Lab) -> None:
 
 
 def _random_state_module(lab: Lab) -> Any:
-    """``torch.<device>`` if it has the functions for random states, else torch itself."""
+    """Return ``torch.<device>``, or torch itself for the CPU."""
     return torch if lab.device.type == "cpu" else torch.get_device_module(lab.device)
 
 
 @behaviour("random", level="training", sees=())
 def device_random_state(lab: Lab) -> None:
-    """The state of the device's generator is saved, set again, forked, and seeded through
-    torch.manual_seed.
-    """
+    """The state of the device's generator can be saved, restored, forked, and seeded by torch.manual_seed."""
     module = _random_state_module(lab)
     torch.manual_seed(21)
     state = module.get_rng_state()
@@ -175,7 +175,7 @@ def device_random_state(lab: Lab) -> None:
 
 
 def _fork_random_states(lab: Lab) -> Any:
-    """A context that gives the states of the host's and the device's generator back."""
+    """Return a context manager that restores the states of the host's and the device's generators."""
     if lab.device.type == "cpu":
         return torch.random.fork_rng([])
     return torch.random.fork_rng([0], device_type=lab.device.type)
@@ -183,9 +183,7 @@ def _fork_random_states(lab: Lab) -> Any:
 
 @behaviour("random", sees=())
 def random_in_parts(lab: Lab) -> None:
-    """Numbers drawn one call after another differ, also across shapes, dtypes and strides, and a restored
-    state reproduces them.
-    """
+    """Successive draws differ, also across shapes, dtypes and strides. A restored state reproduces them."""
     torch.manual_seed(2)
     draws = [torch.rand(4, device=lab.device) for _ in range(20)]
     lab.holds(

@@ -1,4 +1,4 @@
-"""Values of random operators: ranges, moments and shapes of distributions."""
+"""Behaviours of random operators: ranges, moments and shapes of distributions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ KOLMOGOROV = 3.5
 
 
 def check_mean(lab: Lab, name: str, sample: torch.Tensor, mean: float, deviation: float) -> None:
-    """The mean of a sample is that of its distribution, within what its size allows, and rounding.
+    """Check that the mean of a sample is the mean of its distribution, within the error that sample size and
+    rounding allow.
 
-    ``mean`` may come from the side's device and be off by its rounding, so that the name leaves it out.
+    The device may have computed ``mean`` with rounding, so the observation name does not contain it.
     """
     average = float(sample.cpu().double().mean())
     unit = torch.finfo(sample.dtype).eps if sample.is_floating_point() else 0.0
@@ -33,7 +34,9 @@ def check_mean(lab: Lab, name: str, sample: torch.Tensor, mean: float, deviation
 def check_distribution_function(
     lab: Lab, name: str, sample: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor]
 ) -> None:
-    """The sample's distribution function is ``function`` within what its size and its dtype's steps allow."""
+    """Check that a sample follows a distribution function, within the error that its size and the steps of
+    its dtype allow.
+    """
     host = sample.cpu()
     with own_work():
         values = host.double().view(-1).sort().values
@@ -51,15 +54,13 @@ def check_distribution_function(
 
 
 def normal_distribution_function(mean: float, deviation: float) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The distribution function of normal numbers."""
+    """Return the distribution function of normal numbers."""
     return lambda x: 0.5 * (1 + torch.erf((x - mean) / (deviation * math.sqrt(2))))
 
 
 @behaviour("random", dtypes=FLOATS, level="training", sees=("dtype",))
 def uniform_numbers(lab: Lab) -> None:
-    """rand, rand_like and uniform_ draw from [0, 1) or the range asked for, evenly, and never the
-    upper end.
-    """
+    """rand, rand_like and uniform_ draw evenly from [0, 1) or the given range, and never the upper end."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     samples = {
         "rand": torch.rand(SAMPLE_COUNT, **where),
@@ -88,7 +89,7 @@ def uniform_numbers(lab: Lab) -> None:
 
 @behaviour("random", dtypes=FLOATS, level="training", sees=("dtype",))
 def normal_numbers(lab: Lab) -> None:
-    """randn, normal and normal_ draw normal numbers of the mean and deviation asked for, which may be
+    """randn, normal and normal_ draw normal numbers with the given mean and standard deviation, which may be
     tensors.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
@@ -134,7 +135,7 @@ def normal_numbers(lab: Lab) -> None:
 
 @behaviour("random", dtypes=(*INTEGERS, "float32", "float64"), level="training", sees=("dtype",))
 def random_integers(lab: Lab) -> None:
-    """randint and random_ draw every whole number of their range, evenly, and none beyond it."""
+    """randint and random_ draw every whole number of their range evenly, and no other number."""
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     samples = {
         "randint": torch.randint(2, 10, (SAMPLE_COUNT,), **where),
@@ -179,8 +180,8 @@ def random_integers(lab: Lab) -> None:
 
 @behaviour("random", dtypes=("float64", "float32", "int64", "int32"), level="training", sees=("value",))
 def permutations_into_out(lab: Lab) -> None:
-    """randperm with a generator writes a permutation to out and nothing beside it, the same for one seed, and
-    another one at the next call.
+    """randperm with a generator writes a permutation into out= and nothing outside it. The same seed gives
+    the same permutation, and the next call gives another one.
     """
     generator = torch.Generator(lab.device)
 
@@ -205,8 +206,8 @@ def permutations_into_out(lab: Lab) -> None:
 
 @behaviour("random", level="training", sees=("value",))
 def permutations(lab: Lab) -> None:
-    """randperm is a permutation in any dtype that holds it, every one as likely; a dtype that does not is
-    refused.
+    """randperm returns a permutation in any dtype that can hold it, each equally likely. A dtype that cannot
+    hold it raises an error.
     """
     device = lab.device
     for size in (0, 1, 2, 7, 100, 5000):
@@ -233,8 +234,8 @@ def permutations(lab: Lab) -> None:
 
 @behaviour("random", dtypes=("float32", "float64", "float16"), sees=("error",))
 def special_distributions(lab: Lab) -> None:
-    """exponential_, cauchy_, log_normal_ and geometric_ have their distributions, ranges and limits on
-    parameters.
+    """exponential_, cauchy_, log_normal_ and geometric_ follow their distributions and ranges. They reject
+    invalid parameters.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
 
@@ -283,8 +284,8 @@ def special_distributions(lab: Lab) -> None:
 
 @behaviour("random", dtypes=(*FLOATS, "int64", "uint8", "bool"), level="training", sees=("error",))
 def bernoulli_draws(lab: Lab) -> None:
-    """bernoulli gives ones as often as the chance says, a number or a tensor of any dtype; none and all are
-    exact.
+    """bernoulli returns ones with the given probability, a number or a tensor of any dtype. Probabilities 0
+    and 1 are exact.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     for chance in (0.25, 0.5, 0.9):
@@ -317,8 +318,8 @@ def bernoulli_draws(lab: Lab) -> None:
 
 @behaviour("random", dtypes=("float32", "float64", "float16"), level="training", sees=("error",))
 def multinomial_draws(lab: Lab) -> None:
-    """multinomial draws indices in proportion to their weights, never those of weight zero, nor twice without
-    replacement.
+    """multinomial draws indices in proportion to their weights. It never draws an index of weight zero, and
+    without replacement never an index twice.
     """
     where: dict[str, Any] = {"device": lab.device, "dtype": lab.dtype}
     weights = torch.tensor([1.0, 0.0, 2.0, 5.0], **where)
