@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.nightly import pytest_collection_modifyitems, pytest_configure
 from tests.support.suite_process import Run, conformance
+
+__all__ = ["pytest_collection_modifyitems", "pytest_configure"]
 
 
 @pytest.fixture()
