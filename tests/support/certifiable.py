@@ -56,7 +56,9 @@ def _suite() -> str:
 @functools.cache
 def _passed(level: str, mode: str) -> Leg:
     """The rows of a leg in which everything passed, with their sums; whoever takes them copies them."""
-    return summed({"left_out": 0, "results": [row(name) for name in known().demand(TORCH, mode, level).entries]})
+    return summed(
+        {"left_out": 0, "results": [row(name) for name in known().demand(TORCH, mode, level).entries]}
+    )
 
 
 def leg(level: str = "bringup", mode: str = "eager", **changes: Any) -> Leg:
@@ -104,7 +106,11 @@ def leg(level: str = "bringup", mode: str = "eager", **changes: Any) -> Leg:
             "environment": {"OMP_NUM_THREADS": "2"},
             "extra": [],
         },
-        "digests": {**digest, "suite": _suite() if digests.suite is _digest_of_suite else digests.suite(), "torch": f"{TORCH} abc"},
+        "digests": {
+            **digest,
+            "suite": _suite() if digests.suite is _digest_of_suite else digests.suite(),
+            "torch": f"{TORCH} abc",
+        },
         "left_out": 0,
         "seconds": 12.5,
         "exit": 0,
@@ -125,7 +131,8 @@ def summed(found: Leg) -> Leg:
     for one in found["results"]:
         cases.setdefault(one["id"].rpartition("@")[0], set()).add(one["verdict"])
     found["cases"] = {
-        case: min(seen) if len(seen) == 1 else Verdict.worst([Verdict(one) for one in seen]).value for case, seen in cases.items()
+        case: min(seen) if len(seen) == 1 else Verdict.worst([Verdict(one) for one in seen]).value
+        for case, seen in cases.items()
     }
     found["case_totals"] = ordered(collections.Counter(found["cases"].values()))
     totals = collections.Counter(one["verdict"] for one in found["results"])

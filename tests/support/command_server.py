@@ -1,4 +1,5 @@
-"""Runs command lines of ``conformance``, each in a fork of this process, which has imported torch and the suite.
+"""Runs command lines of ``conformance``, each in a fork of this process, which has imported torch and the
+suite.
 
 Reads JSON lines with ``arguments``, ``variables``, ``cwd``, ``seconds``, and the paths ``out`` and ``err`` of
 files for the output; answers each with ``code``: the exit code, or null if the fork had to be killed.

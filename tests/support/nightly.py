@@ -1,8 +1,8 @@
 """What is slow and rarely breaks runs at night: ``CONFORMANCE_NIGHTLY=1``, which the nightly workflow sets.
 
-``@pytest.mark.nightly("why")`` leaves a test to the night; its skip says why. ``every`` takes a part of a list
-of parameters in the other runs. Both conftest files, that of ``tests`` and that of the reference device's
-tests, import the two hooks.
+``@pytest.mark.nightly("why")`` leaves a test to the night; its skip says why. ``every`` takes a part of a
+list of parameters in the other runs. Both conftest files, that of ``tests`` and that of the reference
+device's tests, import the two hooks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def every(step: int, rows: Sequence[T]) -> Sequence[T]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
-    config.addinivalue_line("markers", "nightly(why): slow and rarely breaks; only with CONFORMANCE_NIGHTLY=1")
+    config.addinivalue_line(
+        "markers", "nightly(why): slow and rarely breaks; only with CONFORMANCE_NIGHTLY=1"
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,7 +1,7 @@
 """The command line of the suite in a process of its own, with the subjects of ``sham.py``.
 
-The process is a fork of one that has imported torch (``command_server.py``): the imports cost more than most of
-the commands. Tests of how the command starts, is killed or is read by a scheduler start an interpreter.
+The process is a fork of one that has imported torch (``command_server.py``): the imports cost more than most
+of the commands. Tests of how the command starts, is killed or is read by a scheduler start an interpreter.
 """
 
 from __future__ import annotations

@@ -71,7 +71,8 @@ def may_fork(code: str, options: tuple[str, ...], environment: dict[str, str]) -
     """Return whether a program cannot see that torch was imported before it started.
 
     It imports torch, or the device, which begins with it, before anything else, and asks for no variables but
-    the device's and the path of programs, for no options of the interpreter, and not how modules are imported.
+    the device's and the path of programs, for no options of the interpreter, and not how modules are
+    imported.
     """
     first = next((line.strip() for line in code.splitlines() if line.strip()), "")
     return (

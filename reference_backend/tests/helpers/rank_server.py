@@ -1,8 +1,8 @@
 """Runs worlds of ranks, each rank in a fork of this process, which has imported torch alone.
 
-As ``fork_server.py``, for several processes at a time. Reads JSON lines with ``arguments`` (of ``rank_main``),
-``environments``, ``outputs`` (both one for each rank) and ``limit`` (seconds); answers each with ``codes``: exit
-codes, and null for a rank that had to be killed.
+As ``fork_server.py``, for several processes at a time. Reads JSON lines with ``arguments`` (of
+``rank_main``), ``environments``, ``outputs`` (both one for each rank) and ``limit`` (seconds); answers each
+with ``codes``: exit codes, and null for a rank that had to be killed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Ranks as processes of their own: forks of one that has imported torch (``rank_server.py``), or interpreters."""
+"""Ranks as processes of their own: forks of one that has imported torch (``rank_server.py``), or
+interpreters."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ def run_ranks(
         }
         for rank in range(size)
     ]
-    arguments = [[str(file), function, str(rank), str(size), str(meeting), str(timeout)] for rank in range(size)]
+    arguments = [
+        [str(file), function, str(rank), str(size), str(meeting), str(timeout)] for rank in range(size)
+    ]
     # Torch reads the other variables when it is imported.
     if all(name.startswith((*OF_THE_DEVICE, "TEST_")) for name in environment):
         return _forked(arguments, environments, limit)

@@ -45,7 +45,9 @@ def test_a_marker_without_a_reason_is_an_error(tmp_path: Path) -> None:
 
 def test_both_folders_know_the_marker_and_the_nightly_workflow_sets_the_variable() -> None:
     for folder in ("tests", "reference_backend/tests"):
-        assert "pytest_collection_modifyitems, pytest_configure" in (ROOT / folder / "conftest.py").read_text()
+        assert (
+            "pytest_collection_modifyitems, pytest_configure" in (ROOT / folder / "conftest.py").read_text()
+        )
     workflow = (ROOT / ".github" / "workflows" / "nightly.yml").read_text()
     job = re.search(r"\n  tests:\n.*?\n\n", workflow, re.S)
     assert job is not None
