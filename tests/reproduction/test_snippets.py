@@ -23,6 +23,7 @@ from conformance.reproduction.inline_source import Collector
 from conformance.reproduction.literals import Writer
 from tests.reproduction import failing_results
 from tests.reproduction.fork_server import Server
+from tests.support.nightly import NIGHTLY, every
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -58,8 +59,9 @@ def server(fault: str, shared_server: Server) -> Iterator[Server]:
     early.close()
 
 
-#: Outside the nightly run every second one.
-TRIED = failing_results.RED[:: 1 if os.environ.get("CONFORMANCE_NIGHTLY") == "1" else 2]
+#: Outside the nightly run every third fault, with three results of each: snippets are written by one program,
+#: and that a property sees its fault is tested in ``tests/injected_faults`` in every run.
+TRIED = [(mode, fault, ids[: None if NIGHTLY else 3]) for mode, fault, ids in every(3, failing_results.RED)]
 
 
 @pytest.mark.parametrize(("mode", "fault", "ids"), TRIED, ids=[f"{row[1]}-{row[2][0]}" for row in TRIED])
@@ -149,6 +151,7 @@ def test_a_report_has_the_script_of_a_cause_behind_a_click(tmp_path: Path) -> No
     assert html.embed(script) not in (folder / "report.html").read_text()
 
 
+@pytest.mark.nightly("files of snippets and snippets of crashes are each in a test of every run")
 def test_a_crash_gives_a_file_too(tmp_path: Path) -> None:
     words = ("--mode", "eager", "--snippet", "s.py")
     done = repro("value/sin@float32", *words, fault="crash", cwd=tmp_path)

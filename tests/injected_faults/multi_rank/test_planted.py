@@ -69,6 +69,7 @@ def test_every_property_has_a_fault() -> None:
     assert planted == known
 
 
+@pytest.mark.nightly("`nox -s conformance` runs all of them without a fault, in mode distributed")
 def test_without_a_fault_they_pass(faulty: tuple[Path, pytest.MonkeyPatch]) -> None:
     """Without a fault each property is green, all in one world."""
     target = target_with("none", *faulty)

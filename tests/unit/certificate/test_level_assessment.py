@@ -9,13 +9,12 @@ import pytest
 from conformance.certificate import level_assessment
 from conformance.certificate.level_assessment import LevelAssessment
 from conformance.plan import levels
-from conformance.plan.levels import manifest
 from tests.support import sample_passing_leg
 from tests.support.sample_passing_leg import Leg
 
 
 def judged(leg: Leg, level: str | None = None) -> LevelAssessment:
-    return level_assessment.judge(leg, manifest.load(), level or leg["level"])
+    return level_assessment.judge(leg, sample_passing_leg.known(), level or leg["level"])
 
 
 def declaring(leg: Leg, **changes: Any) -> Leg:
@@ -29,7 +28,7 @@ def test_all_passes_hold_the_level_and_every_narrower_one() -> None:
     assert found.entitled and found.counts()["passed"] == found.counts()["due"] == len(leg["results"])
     assert judged(leg, "bringup").entitled
     assert not judged(leg, "training").entitled
-    assert level_assessment.held(leg, manifest.load()) == "core"
+    assert level_assessment.held(leg, sample_passing_leg.known()) == "core"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,7 @@ def test_a_run_that_is_not_whole_yields_no_level(change: dict[str, Any], words: 
     found = judged(leg, "bringup")
     assert not found.entitled
     assert any(words in reason for reason in found.unfit), found.unfit
-    assert level_assessment.held(leg, manifest.load()) is None
+    assert level_assessment.held(leg, sample_passing_leg.known()) is None
 
 
 def test_extra_modules_and_sums_that_do_not_follow_yield_no_level() -> None:

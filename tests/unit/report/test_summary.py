@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from conformance.certificate import certify
-from conformance.plan.levels import manifest
 from conformance.report import page_data, summary
 from conformance.results.document import document
 from tests.support import sample_passing_leg
@@ -25,6 +24,6 @@ def test_summary_report_and_certificate_say_it(simulated: bool, tmp_path: Path) 
     lines = list(summary.lines(document([leg]), folder=tmp_path))
     assert ("mine (simulated), eager" in lines[0]) is simulated
     assert page_data.compact(document([leg]))["legs"][0]["target"]["simulated"] is simulated
-    _, certificate, _ = certify.issue(leg, manifest.load(), "bringup")
+    _, certificate, _ = certify.issue(leg, sample_passing_leg.known(), "bringup")
     assert (certificate["claim"]["notice"] is not None) is simulated
     assert certificate["statements"]["target"]["simulated"] is simulated

@@ -211,8 +211,8 @@ def exported_modules_name_their_state(lab: Lab) -> None:
 
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def exported_functions_refuse(lab: Lab) -> None:
-    """A function exported without a signature refuses inputs whose metadata it changes, shared and repeated
-    inputs that it writes, trees, and writes into a tensor that requires grad. An exported joint graph gives
+    """A function exported without a signature refuses trees, inputs whose metadata it changes, shared or
+    repeated inputs that it writes, and writes into a tensor that requires grad. An exported joint graph gives
     results and gradients.
     """
     weight = lab.integers(2).requires_grad_()

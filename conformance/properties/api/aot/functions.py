@@ -239,7 +239,7 @@ def aot_writes_into_inputs(lab: Lab) -> None:
 @behaviour("aot", level="full", capabilities=("autograd",), sees=())
 def aot_returns_aliases(lab: Lab) -> None:
     """The results of a traced function share memory with its inputs and with each other as the results of the
-    original function do, and gradients flow through them.
+    original function do. Gradients flow through them.
     """
     x, y = lab.integers(3, 4), lab.integers(3, 4)
     compare_with_eager(lab, "a view of an input", lambda a: a.view(-1), x, make=non_leaf_copies)

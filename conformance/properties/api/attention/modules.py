@@ -108,8 +108,8 @@ def multihead_attention(lab: Lab) -> None:
 
 @behaviour("attention", level="core", sees=("value",))
 def masks_of_multihead_attention(lab: Lab) -> None:
-    """A True of a boolean mask forbids a position and a float mask is added, whether the mask is for all
-    heads, for each head or for padding. The fast path agrees with the slow path.
+    """A True of a boolean mask forbids a position, and a float mask is added. Masks may be for all heads, for
+    each head or for padding. The fast path agrees with the slow path.
     """
     module = _with_small_weights(lab, nn.MultiheadAttention(8, 2, batch_first=True)).eval()
     x = lab.floats(3, 5, 8)

@@ -23,8 +23,8 @@ class _ViewFunction(Function):
 
 @behaviour("autograd", sees=("value", "error"))
 def refused_writes_to_plain_views(lab: Lab) -> None:
-    """Writing a tensor that requires grad into a view of a tensor that does not is refused if a Function, or
-    an operator with several results, created the view. Otherwise it is allowed.
+    """Let a view have a base that does not require grad. Writing a tensor that requires grad into it is
+    refused if a Function, or an operator with several results, created the view. Otherwise it is allowed.
     """
     put = lab.put([5.0], requires_grad=True)
     for name, make, text in (

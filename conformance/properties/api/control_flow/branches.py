@@ -193,8 +193,8 @@ def cond_differentiates(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def cond_refuses(lab: Lab) -> None:
-    """cond refuses predicates that are not boolean, branches that are not functions, operands that are not
-    tensors, and branches whose results differ in number, structure, dtype or rank.
+    """cond refuses predicates that are not boolean, branches that are not functions, and operands that are
+    not tensors. It refuses branches whose results differ in number, structure, dtype or rank.
     """
     x, pred = lab.integers(3), predicate(lab, True)
     wrong: dict[str, Callable[[], Any]] = {

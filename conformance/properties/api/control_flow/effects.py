@@ -18,9 +18,9 @@ from conformance.properties.api.control_flow.loops import ERRORS, map_over, scan
 
 @behaviour("control-flow", level="full", sees=())
 def writes_of_branches_are_refused(lab: Lab) -> None:
-    """cond refuses branches that write to an operand, directly, through a view or in a nested branch, and
-    branches that return an operand or a view of it. This holds in eager calls, under functionalize and in a
-    graph.
+    """cond refuses branches that write to an operand, directly, through a view or in a nested branch. It
+    refuses branches that return an operand, a view of it, or one tensor twice. This holds in eager calls,
+    under functionalize and in a graph.
     """
     x, y, pred = lab.integers(3), lab.integers(3), predicate(lab, True)
 

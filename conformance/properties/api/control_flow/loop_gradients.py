@@ -60,8 +60,8 @@ def compare_with_loop(
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
 def scan_differentiates_parts(lab: Lab) -> None:
-    """The gradient of scan is the gradient of the loop if its step is a stack of layers, returns one value as
-    carry and output, or computes the carry or the output under no_grad.
+    """The gradient of scan is the gradient of the loop. The step may be a stack of layers, return one value
+    as carry and output, or compute the carry or the output under no_grad.
     """
     xs, start = lab.integers(3, 2, requires_grad=True), lab.integers(2, requires_grad=True)
     weights = [lab.integers(2, 2, low=-1, high=2, requires_grad=True) for _ in range(2)]

@@ -94,8 +94,8 @@ def associative_scan_combines(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", capabilities=("autograd",), sees=())
 def associative_scan_differentiates(lab: Lab) -> None:
-    """The gradient of associative_scan is the gradient of the loop, for inputs and closed-over tensors, if
-    only some inputs require grad, and if a part of the function runs under no_grad.
+    """The gradient of associative_scan is the gradient of the loop, for inputs and closed-over tensors. This
+    holds if only some inputs require grad, and if a part of the function runs under no_grad.
     """
     xs, ys, weight = lab.integers(4, 3), lab.integers(4, 3), lab.put([1.0, 0.0, 1.0])
 
@@ -138,8 +138,9 @@ def associative_scan_differentiates(lab: Lab) -> None:
 
 @behaviour("control-flow", level="full", sees=())
 def associative_scan_refuses_functions(lab: Lab) -> None:
-    """associative_scan refuses functions whose results differ from the inputs in number or shape or that
-    branch on values, inputs of different sizes, and mode pointwise with a function that is not pointwise.
+    """associative_scan refuses functions whose results differ from the inputs in number or shape, and
+    functions that branch on values. It refuses inputs of different sizes, and combine_mode="pointwise" with a
+    function that is not pointwise.
     """
     xs = lab.integers(4, 3)
     pair = (xs, xs + 1)

@@ -92,7 +92,7 @@ def counts_of_binomial(lab: Lab) -> None:
         lab.holds(f"counts, {name}", bool(inside.all()))
         allowed = SIGMAS * math.sqrt(trials * chance * (1 - chance) / SAMPLE_COUNT) + 1e-6
         lab.holds(f"mean, {name}", abs(float(whole.mean()) - trials * chance) <= allowed)
-    # Many trials with a small chance go through another sampler, which may not leave the range either.
+    # Torch uses another sampler for many trials with a small probability; its samples must be in range too.
     rare = torch.binomial(
         torch.full((SAMPLE_COUNT,), 1000.0, device=lab.device, dtype=lab.dtype),
         torch.full((SAMPLE_COUNT,), 0.00125, device=lab.device, dtype=lab.dtype),
@@ -144,7 +144,7 @@ def orders_without_repetition(lab: Lab) -> None:
 
 @behaviour("distributions", capabilities=("forward_ad",), sees=("value",))
 def tangents_of_poisson(lab: Lab) -> None:
-    """The tangent of a torch.poisson sample is zero, because the counts do not depend smoothly on the rate."""
+    """The tangent of a torch.poisson sample is zero, because counts do not depend smoothly on the rate."""
     rate, tangent = lab.floats(6, low=1.0, high=5.0), lab.floats(6)
     with forward_ad.dual_level():
         drawn = torch.poisson(forward_ad.make_dual(rate, tangent))

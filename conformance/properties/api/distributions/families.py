@@ -146,7 +146,7 @@ def parameters_made_on_demand(lab: Lab) -> None:
         lab.close(f"gradient of {kind.__name__} by its logits", gradient, roundings=256)
         silent = kind(logits=logits)
         with torch.no_grad():
-            silent.probs  # noqa: B018  (made here for the first time)
+            silent.probs  # noqa: B018  (the first access computes it)
         lab.holds(f"probabilities of {kind.__name__} pass gradients", silent.probs.requires_grad)
         (later_gradient,) = torch.autograd.grad((silent.probs**2).sum(), logits)
         lab.holds(f"the same ones for {kind.__name__}", torch.allclose(later_gradient, gradient))
@@ -165,7 +165,7 @@ def relaxed_and_logistic_scores(lab: Lab) -> None:
     coin = D.RelaxedBernoulli(heat, chances)
     points = lab.put([0.3, 0.9], dtype=torch.float64)
     score = coin.log_prob(points)
-    # The density of (logit(p) + a logistic variable) / heat, through the sigmoid.
+    # The density of sigmoid((logit(p) + a logistic variable) / heat).
     moved = chances.logit() - heat * points.logit()
     expected = heat.log() + moved - 2 * torch.nn.functional.softplus(moved)
     expected = expected - (points * (1 - points)).log()

@@ -13,12 +13,12 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api.random.values import SIGMAS
 
-#: Torch approximates these gradients by series and rational functions.
+#: The allowed relative error: torch approximates these gradients by series and rational functions.
 TOLERANCE = 1e-2
 
 
 def _derivatives_of_beta_samples(x: torch.Tensor, a: float, b: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return dx/da and dx/db of samples x of Beta(a, b) at fixed probability, from integrals of the density."""
+    """Return dx/da and dx/db of samples x of Beta(a, b) at fixed probability, by integrals of the density."""
     knots, weights = (torch.from_numpy(array) for array in numpy.polynomial.legendre.leggauss(96))
     inner = x.unsqueeze(-1) * (knots + 1) / 2
     constant = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)

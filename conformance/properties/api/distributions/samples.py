@@ -22,11 +22,10 @@ from conformance.properties.api.random.values import (
     check_mean,
 )
 
-#: Distributions whose variance is infinite or undefined, so that sample means prove nothing.
+#: Distributions whose variance is infinite or undefined, so that the error of a sample mean has no bound.
 WITHOUT_VARIANCE = ("Cauchy", "HalfCauchy", "FisherSnedecor", "Pareto")
 
-
-#: Fewer samples for vectors, since each costs more.
+#: The number of samples of vector distributions: fewer than for scalars, because each costs more.
 VECTOR_SAMPLES = 600
 
 

@@ -51,7 +51,7 @@ def _log_gamma_density(x: float, a: float, r: float) -> float:
     return a * math.log(r) + (a - 1) * math.log(x) - r * x - math.lgamma(a)
 
 
-#: Distributions of one number: the class, lists of parameters by name, values, and the density's logarithm.
+#: Scalar distributions by name: the class, lists of parameters, values, and the logarithm of the density.
 SCALAR_DISTRIBUTIONS: dict[str, tuple[Any, dict[str, list[float]], list[float], Formula]] = {
     "Bernoulli": (D.Bernoulli, {"probs": [0.7, 0.2, 0.4]}, [1, 0, 1], _log_bernoulli_mass),
     "Beta": (
@@ -194,7 +194,7 @@ SCALAR_DISTRIBUTIONS: dict[str, tuple[Any, dict[str, list[float]], list[float], 
     ),
 }
 
-#: Parameters that are counts and have no gradient.
+#: Parameters that are counts and therefore have no gradient.
 COUNT_PARAMETERS = ("total_count",)
 
 

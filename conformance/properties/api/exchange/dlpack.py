@@ -10,7 +10,7 @@ from torch.utils.dlpack import from_dlpack, to_dlpack  # type: ignore[attr-defin
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
-#: torch without its stubs, which do not export from_dlpack.
+#: torch as Any, because its type stubs do not export from_dlpack.
 untyped: Any = torch
 
 
@@ -130,7 +130,7 @@ def dlpack_copies(lab: Lab) -> None:
     lab.holds(
         "asarray shares with something wrapped", torch.asarray(DLPackOnly(base)).data_ptr() == base.data_ptr()
     )
-    # An object with __dlpack__ is not copied by torch itself (2.13); a capsule is.
+    # torch 2.13 copies a capsule, but not an object with __dlpack__.
     apart = torch.asarray(base.__dlpack__(), copy=True)
     lab.holds("asarray of a capsule with copy=True does not", apart.data_ptr() != base.data_ptr())
     if lab.device.type == "cpu":

@@ -12,7 +12,7 @@ import torch
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
-#: The dtypes of torch that NumPy has too.
+#: The dtypes of torch that NumPy also has.
 NUMPY = tuple(name for name in ALL if name != "bfloat16")
 
 

@@ -25,7 +25,7 @@ class TwoLayers(nn.Module):
         self.shift = torch.tensor([1.0, -1.0])
 
     def _apply(self, *args: Any, **kwargs: Any) -> Any:
-        # A plain attribute does not move with a module; this one is moved here.
+        # Module._apply does not move plain attributes such as this constant.
         self.shift = args[0](self.shift)
         return super()._apply(*args, **kwargs)
 

@@ -79,7 +79,7 @@ def _prediction_agrees(
         if lab.on_target:
             lab.target.synchronize()
     except Exception:
-        return True  # whether the device has the operator is stated by other properties
+        return True  # other properties check whether the device has the operator
     try:
         fake = describe_leaves(run_on_fake_tensors(call.with_copied_tensors(), make(), run))
     except Exception as error:
@@ -154,7 +154,7 @@ for _part in range(4):
                     try:
                         _call_of(call)
                     except Exception:
-                        shapes.wrong.clear()  # whether the device has it is stated by other properties
+                        shapes.wrong.clear()  # other properties check whether the device has it
                 lab.holds(f"{call.name} broadcasts", not shapes.wrong)
         lab.same("a sum", (lab.integers(3, 1) + lab.integers(2)).shape)
 

@@ -36,7 +36,9 @@ def _hfft_by_definition(array: Array, size: int | None, dim: int, norm: Any) -> 
 
 @behaviour("fft", dtypes=_ALL, level="core", sees=("value", "shape"))
 def transforms_of_one_dimension(lab: Lab) -> None:
-    """fft, ifft, rfft, irfft, hfft and ihfft agree with NumPy for every length, dimension, norm and stride."""
+    """fft, ifft, rfft, irfft, hfft and ihfft agree with NumPy for all lengths, dimensions, norms and
+    strides.
+    """
     for shape, dim in (((8,), -1), ((7, 6), 0), ((3, 5, 4), 1)):
         x = lab.integers(*shape)
         array = to_wide_array(x)
@@ -138,7 +140,7 @@ def transforms_of_several_dimensions(lab: Lab) -> None:
                     expected,
                     roundings=transform_roundings(count),
                 )
-            # Half of a Hermitian signal: what several dimensions give for another one is left open.
+            # Half of a Hermitian spectrum: the result of irfftn for any other input is unspecified.
             half = numpy.fft.rfftn(array.real, sizes, axes, norm)
             lengths = sizes or [shape[d] for d in (range(len(shape)) if axes is None else axes)]
             kind = torch.complex64 if lab.dtype in (torch.float32, torch.complex64) else torch.complex128

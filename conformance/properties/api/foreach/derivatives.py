@@ -15,7 +15,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.framework.trees import tree_map
 
-#: Samples of an entry whose derivative is tried: of complex numbers, which take twice as long, one.
+#: The number of samples of each operator whose derivatives are checked. Complex samples take twice as long.
 LIMIT = 2
 LIMIT_OF_COMPLEX = 1
 
@@ -59,7 +59,7 @@ def _check_gradients(lab: Lab, name: str, info: Any, sample: Any, in_place: bool
     except GradcheckError:
         outcome = False
     except Exception as error:
-        outcome = type(error).__name__  # what has no derivative has none on the CPU either
+        outcome = type(error).__name__  # an operator without a derivative raises the same error on the CPU
     lab.same(f"gradcheck of {name}", outcome)
     lab.holds(f"gradients of {name} are those of its values", outcome is not False)
 

@@ -14,7 +14,7 @@ from conformance.properties.api._numpy_values import to_wide_array
 
 _DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "complex64", "bool")
 
-#: Operators of one list, without their prefix; all but zero have an in-place and an out-of-place form.
+#: Operators of one list, without their prefix. Each has an in-place and an out-of-place form.
 UNARY = (
     "abs",
     "acos",
@@ -47,7 +47,7 @@ UNARY = (
     "tanh",
     "trunc",
 )
-#: Operators of a list and another, a number, or a list of numbers.
+#: Operators of a list and a second list, a number, or a list of numbers.
 BINARY = ("add", "sub", "mul", "div", "pow", "maximum", "minimum", "clamp_max", "clamp_min")
 POINTWISE = ("addcmul", "addcdiv")
 

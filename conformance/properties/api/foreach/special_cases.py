@@ -59,7 +59,7 @@ def norms_of_lists(lab: Lab) -> None:
     if lab.dtype == torch.float16:
         large = torch.full((4,), 20000.0, dtype=lab.dtype, device=lab.device)
         norm = torch._foreach_norm([large], 2)[0]
-        if bool(norm.isinf()):  # squares may overflow, as documentation lets them ("Numerical accuracy")
+        if bool(norm.isinf()):  # allowed: squares may overflow ("Numerical accuracy")
             norm = torch.full_like(norm, 40000.0)
         lab.expect("norm of large halves", norm, 40000.0, roundings=4.0)
 

@@ -197,7 +197,7 @@ def batches_of_reductions(lab: Lab) -> None:
     """Reductions act on each element of a batch, over all dimensions or over dimensions counted from either
     end.
     """
-    # Sizes are powers of two, so that means are exact.
+    # The sizes are powers of two, so that means are exact.
     x = lab.integers(4, 2, 4, low=-8, high=9)
     for name in ("sum", "mean", "amax", "amin", "prod", "cumsum", "any", "all"):
         function = getattr(torch, name)

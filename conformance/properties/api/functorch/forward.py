@@ -1,4 +1,4 @@
-"""Behaviours of jvp and linearize: forms, errors, Functions, and writes to views of dual tensors in batches."""
+"""Behaviours of jvp and linearize: forms, errors, Functions, and writes to views of batched dual tensors."""
 
 from __future__ import annotations
 

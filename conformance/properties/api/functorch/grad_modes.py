@@ -15,7 +15,7 @@ from conformance.behaviours.lab import Lab
 
 
 def square_minus_constant_square(a: torch.Tensor) -> torch.Tensor:
-    """Return zeros whose gradient is the gradient of the square, because the subtracted square is a constant."""
+    """Return zeros with the gradient of the square, because the subtracted square is a constant."""
     with torch.no_grad():
         part = a**2
     return a**2 - part

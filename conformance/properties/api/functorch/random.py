@@ -16,7 +16,7 @@ from conformance.behaviours.lab import Lab
 
 Draw = Callable[[torch.Tensor], torch.Tensor]
 
-#: Elements of a batch, and numbers that each draws: enough that no two elements agree by chance.
+#: The elements of a batch, and the numbers that each draws: so many that no two elements agree by chance.
 BATCH, SIZE = 4, 64
 
 

@@ -189,7 +189,7 @@ def gradients_through_training(lab: Lab) -> None:
             nn.Conv2d(1, 2, 3, bias=False),
             nn.GroupNorm(2, 2),
             nn.Tanh(),
-            nn.AvgPool2d(2, 2),  # kernels of the other one may have no second derivative
+            nn.AvgPool2d(2, 2),  # kernels of other pooling modules may have no second derivative
             nn.Flatten(),
             nn.Linear(8, 2),
         ),

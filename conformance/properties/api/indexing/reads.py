@@ -14,7 +14,7 @@ from conformance.properties.api._numpy_values import to_wide_array
 
 _S = slice
 
-#: Indices of basic kind, valid for a tensor of shape (4, 3, 5).
+#: Basic indices, valid for a tensor of shape (4, 3, 5).
 BASIC: tuple[Any, ...] = (
     0,
     -1,
@@ -45,7 +45,7 @@ BASIC: tuple[Any, ...] = (
     (),
 )
 
-#: Indices of which at least one is a list (of integers or booleans).
+#: Advanced indices: at least one item is a list of integers or booleans.
 ADVANCED: tuple[Any, ...] = (
     [0],
     [3, 0, 0],

@@ -1,4 +1,4 @@
-"""Behaviours of einsum, tensordot, chains of products, cross products, powers and exponentials of matrices."""
+"""Behaviours of einsum, tensordot, chains of products, cross products, matrix powers and exponentials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.properties.api._numpy_values import tensor_from_array, to_wide_
 
 _DTYPES = ("float32", "float64", "complex64", "complex128")
 
-#: Equations with the shapes of their operands.
+#: Equations and the shapes of their operands.
 EQUATIONS: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
     ("i->", ((5,),)),
     ("i,i->", ((5,), (5,))),
@@ -296,7 +296,7 @@ def matrix_powers(lab: Lab) -> None:
     a = tensor_from_array(lab, unit)
     inverse = numpy.round(numpy.linalg.inv(unit))
     for power in (-1, -2, -3):
-        # A matrix of determinant 1: entries of the inverse are whole, and its condition number squared
+        # The determinant is 1, so the entries of the inverse are whole numbers. The squared condition number
         # bounds them.
         lab.expect(
             f"to {power}",
@@ -328,7 +328,7 @@ def matrix_exponentials(lab: Lab) -> None:
     lab.expect("zero", torch.linalg.matrix_exp(zero), numpy.eye(4))
     for scale in (1e-6, 1e-3, 0.1, 0.7, 1.5, 4.0):
         diagonal = numpy.array([0.5, -1.0, 0.25, 1.0]) * scale
-        # Scaling and squaring loses about a rounding per squaring and element.
+        # Scaling and squaring loses about one rounding per squaring and element.
         lab.expect(
             f"a diagonal of {scale}",
             torch.linalg.matrix_exp(tensor_from_array(lab, numpy.diag(diagonal))),

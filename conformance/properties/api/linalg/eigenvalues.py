@@ -282,7 +282,7 @@ def low_rank_factors(lab: Lab) -> None:
                     matrix, X=start, niter=200, tol=1e-9, largest=largest, method=method
                 )
                 expected = [30.0, 29] if largest else [1.0, 2]
-                # It stops once residues are below tol, and eigenvalues are then exact to the square of that.
+                # lobpcg stops when residues are below tol. The error of eigenvalues is then below tol squared.
                 lab.expect(
                     f"lobpcg by {method} {largest}",
                     eigenvalues,

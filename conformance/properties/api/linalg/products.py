@@ -141,7 +141,7 @@ def integer_products(lab: Lab) -> None:
         "addmm": (lambda: torch.addmm(b[:1], a, b), product + second[:1]),
     }
     for name, (call, expected) in calls.items():
-        # One observation of one name, whether it is refused or not: both sides show the same.
+        # A result and an error give the same observation, because a device may support fewer dtypes than the CPU.
         try:
             sound = bool(numpy.array_equal(to_wide_array(call()), expected))
         except RuntimeError as error:

@@ -14,7 +14,7 @@ import torch
 from conformance.behaviours.lab import Lab
 
 STATISTICS = ("allocated_bytes", "reserved_bytes", "active_bytes")
-#: More bytes than any machine has, and fewer than overflow.
+#: A number of bytes that no machine has and that does not overflow.
 TOO_MUCH = 1 << 52
 
 

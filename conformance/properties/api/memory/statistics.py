@@ -89,7 +89,7 @@ def tables_of_statistics(lab: Lab) -> None:
 
 @behaviour("memory", level="training", capabilities=("autograd",), sees=())
 def nothing_is_lost(lab: Lab) -> None:
-    """A thousand training steps with views, copies and errors leave no more memory allocated than ten steps."""
+    """A thousand training steps with views, copies and errors leave no more memory allocated than ten."""
     memory = _host_memory_model.memory_of(lab)
     weight: Any = torch.zeros(16, 16, device=lab.device, requires_grad=True)
     x = lab.integers(16, 16)
@@ -118,7 +118,7 @@ def nothing_is_lost(lab: Lab) -> None:
 
 @behaviour("memory", level="core", capabilities=("memory_limit",), sees=())
 def running_out_of_memory(lab: Lab) -> None:
-    """A request that cannot be met raises torch.OutOfMemoryError and allocates nothing. Later work succeeds."""
+    """A request that cannot be met raises torch.OutOfMemoryError and allocates nothing. Work can continue."""
     memory = _host_memory_model.memory_of(lab)
     live = lab.integers(1000)
     memory.collect()

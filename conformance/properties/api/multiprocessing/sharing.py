@@ -21,7 +21,7 @@ from torch import nn
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab, own_work
 
-#: Seconds after which a child counts as hung.
+#: Seconds after which a child process counts as hung.
 PATIENCE = 30.0
 
 

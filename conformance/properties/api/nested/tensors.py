@@ -64,7 +64,7 @@ def nested_construction(lab: Lab) -> None:
 
 @behaviour("nested", dtypes=("float32",), level="core", sees=("value",))
 def nested_arithmetic(lab: Lab) -> None:
-    """Functions, sums and products of nested tensors act on each part, with numbers and with nested tensors."""
+    """Functions, sums and products of nested tensors act on each part, with numbers or nested tensors."""
     for layout in (torch.strided, torch.jagged):
         parts = _make_parts(lab)
         nested = torch.nested.nested_tensor(parts, layout=layout)

@@ -17,8 +17,8 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.properties.api._exact_modules import state_by_name, with_whole_number_state
 
-#: Optimizers that take dense gradients and need no closure, with options under which they move nothing
-#: by themselves.
+#: Optimizers that accept dense gradients and need no closure. Without weight decay they change nothing
+#: when gradients are zero.
 PLAIN: dict[str, Any] = {
     name: getattr(torch.optim, name)
     for name in (
@@ -35,7 +35,7 @@ PLAIN: dict[str, Any] = {
         "SGD",
     )
 }
-#: Flags that came after the first releases, which older states lack.
+#: Flags of later releases, which older states lack.
 LATER = ("maximize", "foreach", "fused", "differentiable", "capturable", "decoupled_weight_decay")
 
 

@@ -138,7 +138,7 @@ def bessel_functions_at_their_limits(lab: Lab) -> None:
         )
     lab.expect("of 0", torch.i0(lab.put([0.0, -0.0], dtype=lab.dtype)), [1.0, 1.0], roundings=2)
     lab.same("of no elements", torch.i0(lab.floats(0)))
-    # Infinity is right for infinity; the CPU gives NaN.
+    # The correct value at infinity is infinity, but the CPU returns NaN.
     special = torch.i0(lab.put([math.inf, -math.inf, math.nan], dtype=lab.dtype))
     lab.same("of what is not finite", special.isfinite())
     lab.same("of NaN", special[2].isnan())
@@ -156,7 +156,7 @@ def values_of_one_and_of_many(lab: Lab) -> None:
     lab.expect("it is e", single, [math.e], roundings=4)
     lab.holds("one is near each of many", torch.allclose(single.expand(17), many, rtol=1e-6))
     if lab.dtype.is_complex:
-        # Their squares are in the range, since documentation lets steps overflow ("Numerical accuracy").
+        # The squares are in range, because intermediate steps may overflow ("Numerical accuracy").
         far = 1.0e15 if lab.dtype == torch.complex64 else 1.0e20
         for number in (-far * 1j, complex(-far, -5e-14 * far), far * 1j, complex(-far, 1.0), 4.0 + 0.0j):
             host = torch.tensor([number], dtype=lab.dtype)

@@ -73,7 +73,7 @@ def refusals_of_two_operands(lab: Lab) -> None:
 
 @behaviour("pointwise", sees=("value",), capabilities=("forward_ad",))
 def rare_arguments_of_two(lab: Lab) -> None:
-    """Large dividends, odd lengths, complex bases and tangents of maxima give the results of the definitions."""
+    """Large dividends, odd lengths, complex bases and tangents of maxima give the defined results."""
     large = lab.put([2.0**30, -(2.0**30), 1e10], dtype=torch.float64)
     by = lab.put([3.0, 3.0, 7.0], dtype=torch.float64)
     host = numpy.array([2.0**30, -(2.0**30), 1e10])

@@ -101,7 +101,7 @@ def print_options(lab: Lab) -> None:
     """set_printoptions sets the digits, the line width, the number of elements shown, and scientific
     notation.
     """
-    # Eight digits of float32 are not all exact.
+    # float64, because not all eight digits of float32 are exact.
     dtype = torch.float64 if lab.target.declares("float64") else torch.float32
     tensor = torch.tensor([1 / 3, 1000.0, 1e-3], dtype=dtype, device=lab.device) * 1
     options = (

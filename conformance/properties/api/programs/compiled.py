@@ -26,8 +26,8 @@ PROGRAM_LIMIT = 32
     "programs-compiled",
     subject_kind="api",
     statement=(
-        "Compiled as one graph, programs of operators, views and writes leave in every tensor what they "
-        "leave there on the CPU, with the inputs that they were compiled for and with others."
+        "Programs of operators, views and writes that are compiled as one graph leave the same values in "
+        "every tensor as on the CPU, with the inputs of the compilation and with other inputs."
     ),
     documentation="generated/torch.compile.html",
     level="core",

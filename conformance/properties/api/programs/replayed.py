@@ -1,4 +1,4 @@
-"""Property ``programs-replayed``: captured random programs compute with the data in their inputs at replay."""
+"""Property ``programs-replayed``: captured random programs compute with the data present at replay."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ PROGRAM_LIMIT = 30
     "programs-replayed",
     subject_kind="api",
     statement=(
-        "Replayed on new data, captured programs of operators, views and writes leave in every tensor what "
-        "they leave there on the CPU with these data."
+        "Captured programs of operators, views and writes, replayed on new data, leave the same values in "
+        "every tensor as on the CPU with the same data."
     ),
     documentation="notes/cuda.html",
     level="core",
@@ -56,7 +56,7 @@ def _check_replays(target: Target, recorder: Recorder, program: Program) -> bool
 
     def work() -> tuple[list[torch.Tensor], Captured]:
         with torch.no_grad():
-            function(*inputs_on_device(target, program))  # a device may set things up in the first call
+            function(*inputs_on_device(target, program))  # the first call may initialize the device
             inputs = inputs_on_device(target, program)
             return inputs, captured(target, lambda: function(*inputs))
 

@@ -1,4 +1,4 @@
-"""Property ``compiled-state``: compiled programs that write state have the gradients of their forward pass."""
+"""Property ``compiled-state``: compiled programs that write state have correct gradients."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def _state_between_two_writes(x: torch.Tensor, state: torch.Tensor) -> torch.Ten
     return x * between
 
 
-#: Programs of a weight, float32[4], and a state, float32[4, 4], which they write. All numbers are small
-#: whole numbers, so that every result is exact in any order of sums.
+#: Programs of a weight, float32[4], and a state, float32[4, 4], which they write. All values are small whole
+#: numbers, so that every result is exact in any order of summation.
 PROGRAMS: dict[str, Program] = {
     "the new state": _new_state,
     "a copy of the old state": _copy_of_the_old_state,
@@ -80,9 +80,8 @@ PROGRAMS: dict[str, Program] = {
     "compiled-state",
     subject_kind="api",
     statement=(
-        "Compiled as one graph, programs that write to a tensor, and compute with what it held before or "
-        "with what they write, give the results, gradients and state that plain calls give on the CPU, in "
-        "three steps."
+        "Programs that write to a tensor, compute with its old or new values and are compiled as one graph "
+        "give the results, gradients and state of uncompiled calls on the CPU, in three steps."
     ),
     documentation="generated/torch.compile.html",
     level="core",

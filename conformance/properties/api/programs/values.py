@@ -29,8 +29,8 @@ PROGRAM_LIMIT = 100
     "programs",
     subject_kind="api",
     statement=(
-        "Programs of two to five operators, views and writes leave in every tensor what they leave there on "
-        "the CPU: a write through a view is seen in all that share its memory, and in nothing that was "
+        "Programs of two to five operators, views and writes leave the same values in every tensor as on the "
+        "CPU. A write through a view changes every tensor that shares its memory, and no tensor that was "
         "computed before it."
     ),
     documentation="tensor_view.html",
@@ -57,7 +57,8 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     "programs-in-steps",
     subject_kind="api",
     statement=(
-        "A program leaves the same in every tensor if a lazy device runs what it holds between its steps."
+        "A program leaves the same values in every tensor if a lazy device runs its pending work between the "
+        "steps of the program."
     ),
     documentation="tensor_view.html",
     level="core",

@@ -13,8 +13,8 @@ from conformance.behaviours.lab import Lab, own_work
 
 SAMPLE_COUNT = 2_000
 
-#: How many standard errors a mean, and how many units of 1/sqrt(n) a distribution function, may be off: one
-#: in ten thousand million correct devices is.
+#: The allowed error of a mean in standard errors, and of a distribution function in units of 1/sqrt(n). A
+#: correct device exceeds it with a probability of about 1e-10.
 SIGMAS = 7.0
 KOLMOGOROV = 3.5
 

@@ -70,7 +70,7 @@ class Aliases:
         self._sets.pop(node).discard(node)
 
     def are_addressed(self, node: Node) -> bool:
-        """Return whether the storage of a node is used directly, so that another storage cannot replace it."""
+        """Return whether an operator addresses the storage of a node, which then cannot be replaced."""
         users = (user for alias in self.of(node) for user in alias.users)
         return any(getattr(user.target, "overloadpacket", None) in _ADDRESSING for user in users)
 

@@ -57,7 +57,7 @@ class GraphCompiler:
         return parts
 
     def forward(self, graph: GraphModule, inputs: Sequence[Any]) -> Boxed:
-        """Compile a forward graph. The values that it saves for the backward graph may have different strides."""
+        """Compile a forward graph. Values saved for the backward graph may have different strides."""
         first = 0
         context = TracingContext.try_get()
         if context is not None and context.fw_metadata is not None:
@@ -69,7 +69,7 @@ class GraphCompiler:
         return self._compile("backward", graph, inputs, None)
 
     def inference(self, graph: GraphModule, inputs: Sequence[Any]) -> Boxed:
-        """Compile a graph without gradients. If ``use_graph_freezing`` is on, its parameters become constants."""
+        """Compile a graph without gradients. ``use_graph_freezing`` makes its parameters constants."""
         if self._fused:
             with inductor.virtual_fake_mode(self._fake_mode):
                 graph = inductor.joint_passes(graph, bool(self._settings["joint_graph_constant_folding"]))

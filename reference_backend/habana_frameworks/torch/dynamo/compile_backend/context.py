@@ -25,7 +25,7 @@ class Placement(enum.Enum):
     """Where a node runs."""
 
     CLUSTER = "hpu_cluster"  # in a recipe
-    CALL = "hpu_call"  # separately: a random operator, a function that is not a torch operator, or a CPU operator
+    CALL = "hpu_call"  # separately: random, not a torch operator, or on the CPU
     EAGER = "eager"  # separately, because a recipe cannot contain it
 
 

@@ -62,7 +62,7 @@ def partition(
 
 
 def view_to_reshape(graph_module: GraphModule) -> None:
-    """Replace views by reshapes, which may copy, because strides of saved values may differ from the trace."""
+    """Replace views by reshapes, which may copy: strides of saved values may differ from the trace."""
     from torch._inductor.fx_passes.post_grad import view_to_reshape as change
 
     change(graph_module)
@@ -132,11 +132,14 @@ def compile_cpu(
 
 @contextlib.contextmanager
 def _keeping_inputs() -> Iterator[None]:
-    """Context in which Inductor's code overwrites none of its inputs to save memory.
+    """Return a context in which Inductor's code does not overwrite its inputs to save memory.
 
-    AOTAutograd names saved tensors that a backward graph may overwrite, by position. In a part of the graph
-    these positions stand for other tensors, and another part may still read what is overwritten. They are no
-    part of the key of Inductor's cache, either, so no graph may use them and the cache is one of its own.
+    AOTAutograd lists, by position, saved tensors that a backward graph may overwrite. In a partition of the
+    graph these
+    positions denote different tensors, and another partition may still read an overwritten tensor. The
+    positions are
+    not part of Inductor's cache key. Therefore they are removed for all partitions, and a separate cache is
+    used.
     """
     context = TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata

@@ -67,7 +67,7 @@ class _Value:
 
 
 class _NoOperators(TorchDispatchMode):
-    """Rejects operators without placeholder arguments. A random operator, for example, would run only once."""
+    """Rejects operators without placeholder arguments. A random operator would run only once."""
 
     def __torch_dispatch__(self, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
         raise _Unknown(f"{function} on real values")
@@ -234,7 +234,7 @@ def program_of(code: Code, inputs: Sequence[Any], writes: bool) -> Any:
 
 
 def _is_generated(function: Any, bound: bool) -> bool:
-    """Return whether the function may be code that Inductor generated. Empty graphs have different functions."""
+    """Return whether the function may be code that Inductor generated for a non-empty graph."""
     if not isinstance(function, types.FunctionType) or function.__closure__ is not None:
         return False
     code = function.__code__

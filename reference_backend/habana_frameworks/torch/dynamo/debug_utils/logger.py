@@ -35,7 +35,7 @@ class Logger:
         self.data.clear()
 
     def is_enabled_for(self, level: int) -> bool:
-        """Return whether a line of this level is written or collected. For lines that are expensive to compute."""
+        """Return whether a line of this level is written or collected. Avoids expensive lines."""
         return self._store or _channel.isEnabledFor(level)
 
     def log(self, level: int, message: str, *args: object) -> None:
