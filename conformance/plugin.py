@@ -19,7 +19,7 @@ import pytest
 
 from conformance.errors import UsageError
 from conformance.model.verdicts import Result, Verdict
-from conformance.plan.plan import Case, Plan, Shard, build
+from conformance.plan.plan import Case, Plan, Shard, build_plan
 from conformance.process_control import exit_with_parent, memory_limit
 from conformance.process_control.garbage_collector import Settling
 from conformance.pytest_modules import Cases
@@ -104,7 +104,7 @@ class Session:
         only: str | None = option("--conformance-only")
         if only is not None:
             return Plan.read(Path(only))
-        return build(self._target(), option("--conformance-level")).shard(
+        return build_plan(self._target(), option("--conformance-level")).shard(
             Shard.parse(option("--conformance-shard")), option("--conformance-mode")
         )
 
@@ -238,7 +238,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
                 session.finish("memory")
                 leave()
         else:
-            _report(item)
+            _run_with_reports(item)
     except DeviceUnusable as error:
         session.finish("device unusable")
         if session.quiet or hasattr(item.config, "workerinput"):
@@ -250,7 +250,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     return True
 
 
-def _report(item: CaseItem) -> None:
+def _run_with_reports(item: CaseItem) -> None:
     hook = item.ihook
     hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     call = pytest.CallInfo.from_call(
@@ -287,10 +287,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Hand out cases by subject."""
     from conformance.worker.scheduler import SubjectScheduling
 
-    return SubjectScheduling(len(config.option.tx), subject_of, log)
+    return SubjectScheduling(len(config.option.tx), scheduling_group, log)
 
 
-def subject_of(nodeid: str) -> str:
+def scheduling_group(nodeid: str) -> str:
     """The group of an item: its module and subject, whatever its property."""
     module, _, name = nodeid.partition("::")
     _, slash, subject = name.partition("/")

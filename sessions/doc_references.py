@@ -102,7 +102,7 @@ def _words() -> frozenset[str]:
 def _subcommands() -> dict[str, argparse.ArgumentParser]:
     from conformance import cli
 
-    parser = cli.parser()
+    parser = cli.command_parser()
     actions = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     return dict(actions[0].choices)
 

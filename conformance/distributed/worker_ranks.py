@@ -45,7 +45,7 @@ def report(target: Target, recorder: Recorder, answers: list[RankReply], label: 
     first = min(failed, key=lambda answer: (order.index(answer.ending), answer.rank))
     if first.ending is Ending.ERROR:
         error = first.exception()
-        why = refusals.why(target, recorder.id, recorder.lacking)
+        why = refusals.refusal_reason(target, recorder.id, recorder.lacking)
         if why is not None and len(failed) == len(answers) and isinstance(error, (TypeError, ValueError)):
             # Of collectives these are clean answers too: c10d itself refuses dtypes and operators with them.
             recorder.unsupported(why)

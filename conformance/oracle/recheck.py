@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     if exit_with_parent.VARIABLE in os.environ:
         exit_with_parent.follow()
     events = json.loads(options.events.read_text())
-    from conformance.oracle import operators as oracle
+    from conformance.oracle import reference as oracle
     from conformance.samples import sample_limit
     from conformance.subjects import catalogue
 

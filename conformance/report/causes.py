@@ -22,7 +22,7 @@ from conformance.report.families import operator_family, property_family
 
 _ORDER = list(Verdict)
 #: Kinds of failure whose messages are alike whatever the cause.
-_ALIKE = frozenset(
+_KINDS_WITH_UNIFORM_MESSAGES = frozenset(
     kind.value for kind in (Kind.VALUE, Kind.METADATA, Kind.ALIASING, Kind.DTYPE, Kind.MESSAGE, Kind.STATE)
 )
 #: A message about a wrong value; the words before and after it say which call showed it.
@@ -30,11 +30,11 @@ _WRONG = re.compile(r" is [^\n]{1,120}? at [\[(][^\n]*?, expected ")
 _WRONG_VALUES = "wrong values"
 #: From this many families of operators on, and this share of the subjects that ran, it is one cause for all.
 _MANY_FAMILIES = 4
-_MOST = 0.5
+_MIN_FAILING_SHARE = 0.5
 
 
 @dataclasses.dataclass
-class Group:
+class Cause:
     """Unexpected results that seem to have one cause; ``rows`` are pairs of a leg's number and a row."""
 
     kind: str
@@ -49,7 +49,7 @@ class Group:
     @property
     def example(self) -> tuple[int, ResultRow]:
         """The result to look at first: the worst, then the first."""
-        return min(self.rows, key=lambda pair: rank(pair[1]))
+        return min(self.rows, key=lambda pair: severity_rank(pair[1]))
 
     @property
     def subjects(self) -> list[str]:
@@ -70,20 +70,23 @@ class Group:
         """Numbers of results by verdict, the worst first."""
         by_verdict = collections.Counter(row["verdict"] for _, row in self.rows)
         return ", ".join(
-            f"{by_verdict[word.value]} {word.value}" for word in _ORDER if by_verdict[word.value]
+            f"{by_verdict[verdict.value]} {verdict.value}" for verdict in _ORDER if by_verdict[verdict.value]
         )
 
     def pattern(self) -> str:
         """A sentence about the samples that fail, if all results that have one say the same; else empty."""
-        found = [row["pattern"] for _, row in self.rows if "pattern" in row]
-        if not found or len({one["when"] for one in found}) > 1:
+        patterns = [row["pattern"] for _, row in self.rows if "pattern" in row]
+        if not patterns or len({pattern["when"] for pattern in patterns}) > 1:
             return ""
-        failed, such = sum(one["failed"] for one in found), sum(one["such"] for one in found)
-        others = sum(one["others"] for one in found)
-        only = "exactly" if failed == such else "only"
-        when = found[0]["when"]
+        failed, matching_samples = (
+            sum(pattern["failed"] for pattern in patterns),
+            sum(pattern["such"] for pattern in patterns),
+        )
+        other_samples = sum(pattern["others"] for pattern in patterns)
+        only = "exactly" if failed == matching_samples else "only"
+        when = patterns[0]["when"]
         condition = f"unless {when[5:]}" if when.startswith("not: ") else f"when {when}"
-        return f"fails {only} {condition}: {failed:,} of {such:,} such samples, 0 of {others:,} others"
+        return f"fails {only} {condition}: {failed:,} of {matching_samples:,} such samples, 0 of {other_samples:,} others"
 
     def name(self) -> str:
         """A short name of what fails: a prerequisite of the suite, or the subjects."""
@@ -97,19 +100,19 @@ class Group:
         return f"{len(subjects)} subjects"
 
 
-def rank(row: ResultRow) -> int:
+def severity_rank(row: ResultRow) -> int:
     """Place of a row's verdict among all, the worst is 0."""
     return _ORDER.index(Verdict(row["verdict"]))
 
 
-def said(row: ResultRow) -> tuple[str, str]:
+def kind_and_message(row: ResultRow) -> tuple[str, str]:
     """The kind of a row's first failure and what it says."""
     if row.get("failures"):
         return row["failures"][0]["kind"], row["failures"][0]["message"]
     return row["verdict"], (row.get("notes") or [""])[-1]
 
 
-def causes_of(legs: Sequence[Leg]) -> list[Group]:
+def causes_of(legs: Sequence[Leg]) -> list[Cause]:
     """The unexpected results of some legs by cause, the largest group first."""
     unexpected = (
         (number, row)
@@ -117,39 +120,45 @@ def causes_of(legs: Sequence[Leg]) -> list[Group]:
         for row in leg["results"]
         if Verdict(row["verdict"]).unexpected
     )
-    return grouped(unexpected, legs)
+    return group_by_cause(unexpected, legs)
 
 
-def grouped(rows: Iterable[tuple[int, ResultRow]], legs: Sequence[Leg]) -> list[Group]:
+def group_by_cause(rows: Iterable[tuple[int, ResultRow]], legs: Sequence[Leg]) -> list[Cause]:
     """Some rows of legs by cause, the largest group first."""
     by_shape: dict[tuple[str, str], list[tuple[int, ResultRow]]] = {}
-    plain: set[tuple[str, str]] = set()
+    keys_to_split: set[tuple[str, str]] = set()
     for number, row in rows:
-        kind, message = said(row)
-        shape = _shape(kind, message, ResultId.parse(row["id"]).case.subject)
+        kind, message = kind_and_message(row)
+        shape = _message_pattern(kind, message, ResultId.parse(row["id"]).case.subject)
         # One error of the target is one cause, whether it counts as a refusal or not.
         same = kind == Kind.REFUSED.value and quotes_error(message)
         key = Kind.EXCEPTION.value if same else kind, shape
         by_shape.setdefault(key, []).append((number, row))
-        if kind in _ALIKE and not quotes_error(message) and row["verdict"] != Verdict.XPASS.value:
-            plain.add(key)
-    ran = _ran(legs)
+        if (
+            kind in _KINDS_WITH_UNIFORM_MESSAGES
+            and not quotes_error(message)
+            and row["verdict"] != Verdict.XPASS.value
+        ):
+            keys_to_split.add(key)
+    ran = _subjects_that_ran(legs)
     groups = []
     for (kind, shape), members in by_shape.items():
-        parts = _by_family(members, ran) if (kind, shape) in plain else [members]
+        parts = _split_by_family(members, ran) if (kind, shape) in keys_to_split else [members]
         if shape == _WRONG_VALUES:
-            parts = _of_one_operator(parts)
-        groups += [Group(kind, shape, part) for part in parts]
-    return sorted(groups, key=lambda group: (-group.count, rank(group.example[1])))
+            parts = _merge_by_operator_family(parts)
+        groups += [Cause(kind, shape, part) for part in parts]
+    return sorted(groups, key=lambda group: (-group.count, severity_rank(group.example[1])))
 
 
-def _shape(kind: str, message: str, subject: str) -> str:
+def _message_pattern(kind: str, message: str, subject: str) -> str:
     if kind == Kind.VALUE.value and _WRONG.search(message):
         return _WRONG_VALUES
     return message_shape(message, subject)
 
 
-def _of_one_operator(parts: Iterable[list[tuple[int, ResultRow]]]) -> list[list[tuple[int, ResultRow]]]:
+def _merge_by_operator_family(
+    parts: Iterable[list[tuple[int, ResultRow]]],
+) -> list[list[tuple[int, ResultRow]]]:
     """Merge parts of one family of operators, mode and pattern; one of many families stays as it is."""
     merged: dict[object, list[tuple[int, ResultRow]]] = {}
     for part in parts:
@@ -165,7 +174,7 @@ def _of_one_operator(parts: Iterable[list[tuple[int, ResultRow]]]) -> list[list[
     return list(merged.values())
 
 
-def _by_family(
+def _split_by_family(
     members: list[tuple[int, ResultRow]], ran: dict[tuple[int, str], set[str]]
 ) -> list[list[tuple[int, ResultRow]]]:
     """Rows with one message, split by family, except for property families in which most subjects fail."""
@@ -179,15 +188,15 @@ def _by_family(
     for name, families in by_property.items():
         inside = [pair for family in families.values() for pair in family]
         failing = {(number, ResultId.parse(row["id"]).case.subject) for number, row in inside}
-        there = sum(len(ran[(number, name)]) for number in {number for number, _ in inside})
-        if len(families) >= _MANY_FAMILIES and len(failing) >= _MOST * there:
+        ran_count = sum(len(ran[(number, name)]) for number in {number for number, _ in inside})
+        if len(families) >= _MANY_FAMILIES and len(failing) >= _MIN_FAILING_SHARE * ran_count:
             common += inside
         else:
             parts += list(families.values())
     return [common, *parts] if common else parts
 
 
-def _ran(legs: Sequence[Leg]) -> dict[tuple[int, str], set[str]]:
+def _subjects_that_ran(legs: Sequence[Leg]) -> dict[tuple[int, str], set[str]]:
     """The subjects that ran, by number of the leg and family of properties."""
     subjects: dict[tuple[int, str], set[str]] = collections.defaultdict(set)
     for number, leg in enumerate(legs):

@@ -56,7 +56,7 @@ class LevelProgress:
     def to_json(self) -> dict[str, object]:
         """The fields as JSON; blockers beyond the first dozen are counted only."""
         fields = dataclasses.asdict(self)
-        fields["blockers"] = [dataclasses.asdict(one) for one in self.blockers[:_NAMED]]
+        fields["blockers"] = [dataclasses.asdict(blocker) for blocker in self.blockers[:_NAMED]]
         fields["more"] = len(self.blockers[_NAMED:])
         return fields
 
@@ -76,26 +76,26 @@ class Opening:
     def to_json(self) -> dict[str, object]:
         """The opening as the page embeds it."""
         return {
-            "levels": [one.to_json() for one in self.levels],
+            "levels": [progress.to_json() for progress in self.levels],
             "changes": None if self.changes is None else _changes(self.changes),
         }
 
 
-def blockers(groups_of_rows: Sequence[causes.Group], absent: Sequence[str]) -> tuple[Blocker, ...]:
+def blockers_of(groups_of_rows: Sequence[causes.Cause], absent: Sequence[str]) -> tuple[Blocker, ...]:
     """Name what keeps a leg from a level.
 
     Args:
         groups_of_rows: the results that are there, by cause.
         absent: ids of results without a row.
     """
-    found = []
+    named_blockers = []
     for group in groups_of_rows:
         _, row = group.example
-        said = next(iter(causes.said(row)[1].splitlines()), "")[:300]
-        found.append(Blocker(group.name(), group.count, group.pattern() or said, row["id"]))
+        first_line = next(iter(causes.kind_and_message(row)[1].splitlines()), "")[:300]
+        named_blockers.append(Blocker(group.name(), group.count, group.pattern() or first_line, row["id"]))
     if absent:
-        found.append(Blocker("not run", len(absent), "the run has no such result", absent[0]))
-    return tuple(sorted(found, key=lambda one: -one.count))
+        named_blockers.append(Blocker("not run", len(absent), "the run has no such result", absent[0]))
+    return tuple(sorted(named_blockers, key=lambda blocker: -blocker.count))
 
 
 def _changes(report: Report) -> dict[str, object]:
@@ -113,8 +113,8 @@ def _changes(report: Report) -> dict[str, object]:
             name: {
                 "count": len(changes),
                 "first": [
-                    {"id": one.id, "words": one.words() + (f": {one.how}" if one.how else "")}
-                    for one in changes[:_NAMED]
+                    {"id": change.id, "words": change.words() + (f": {change.how}" if change.how else "")}
+                    for change in changes[:_NAMED]
                 ],
             }
             for name, changes in sorts.items()

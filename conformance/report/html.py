@@ -10,14 +10,14 @@ from typing import Any
 from conformance.model.records import Document
 from conformance.query import language
 from conformance.report.headline import Opening
-from conformance.report.page_data import Script, compact, no_script
+from conformance.report.page_data import Script, no_script, page_data
 
 _FOLDER = Path(__file__).parent
 _QUERY = Path(language.__file__).parent / "query.js"
 _SCRIPTS = (_QUERY, *(_FOLDER / name for name in ("matrix.js", "overview.js", "page.js")))
 
 
-def embed(data: Any) -> str:
+def embedded_json(data: Any) -> str:
     """JSON for a script element: no character can end the element or start another."""
     text = json.dumps(data, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
@@ -35,7 +35,7 @@ class LinkedFiles:
     script: Script = no_script
 
 
-def page(results: Document, beside: LinkedFiles = LinkedFiles(), opening: Opening | None = None) -> str:
+def page_html(results: Document, linked: LinkedFiles = LinkedFiles(), opening: Opening | None = None) -> str:
     """The page of a results document.
 
     Args:
@@ -47,9 +47,9 @@ def page(results: Document, beside: LinkedFiles = LinkedFiles(), opening: Openin
     parts = {
         "STYLE": (_FOLDER / "page.css").read_text(),
         "SCRIPT": "\n".join(script.read_text() for script in _SCRIPTS),
-        "DATA": embed(compact(results, opening, beside.script)),
+        "DATA": embedded_json(page_data(results, opening, linked.script)),
     }
-    link = f'<p><a href="{beside.profile}">Time by phase</a></p>' if beside.profile else ""
+    link = f'<p><a href="{linked.profile}">Time by phase</a></p>' if linked.profile else ""
     template = template.replace("<!--PROFILE-->", link)
     before, _, rest = template.partition("/*STYLE*/")
     middle, _, rest = rest.partition("/*DATA*/")
@@ -57,8 +57,8 @@ def page(results: Document, beside: LinkedFiles = LinkedFiles(), opening: Openin
     return "".join((before, parts["STYLE"], middle, parts["DATA"], last, parts["SCRIPT"], end))
 
 
-def write(
-    path: Path, results: Document, beside: LinkedFiles = LinkedFiles(), opening: Opening | None = None
+def write_page(
+    path: Path, results: Document, linked: LinkedFiles = LinkedFiles(), opening: Opening | None = None
 ) -> None:
     """Write the report of a results document; the arguments are those of `page`."""
-    path.write_text(page(results, beside, opening))
+    path.write_text(page_html(results, linked, opening))

@@ -15,14 +15,14 @@ SHOWN = 15
 _MOST_OF_A_MESSAGE = 1500
 
 
-def title(group: causes.Group) -> str:
+def issue_title(group: causes.Cause) -> str:
     """The title: what fails, and how."""
     _, row = group.example
-    first = next(iter(causes.said(row)[1].splitlines()), "")
+    first = next(iter(causes.kind_and_message(row)[1].splitlines()), "")
     return scrub.text(f"{group.name()}: {group.pattern() or first}")[:120].rstrip()
 
 
-def body(group: causes.Group, legs: Sequence[Leg], target: str, snippet: str | None = None) -> str:
+def issue_body(group: causes.Cause, legs: Sequence[Leg], target: str, snippet: str | None = None) -> str:
     """The text.
 
     Args:
@@ -33,11 +33,11 @@ def body(group: causes.Group, legs: Sequence[Leg], target: str, snippet: str | N
     """
     number, row = group.example
     leg = legs[number]
-    kind, message = causes.said(row)
-    command = summary.repeat(row["id"], target, leg)
+    kind, message = causes.kind_and_message(row)
+    command = summary.repro_command(row["id"], target, leg)
     lines = [
         f"**{group.counts()}** of {scrub.text(leg['target']['name'])} in mode "
-        f"{', '.join(dict.fromkeys(legs[one]['mode'] for one in group.legs))}: {group.name()}.",
+        f"{', '.join(dict.fromkeys(legs[leg_index]['mode'] for leg_index in group.legs))}: {group.name()}.",
         "",
     ]
     if pattern := group.pattern():

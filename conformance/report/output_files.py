@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conformance.errors import UsageError
 from conformance.expectations import entries
-from conformance.expectations.entries import Book
+from conformance.expectations.entries import TargetExpectations
 from conformance.model.records import Document, Header, Leg
 from conformance.report import html, junit, snippet_files, time_profile
 from conformance.report.headline import Opening
@@ -19,7 +19,7 @@ from conformance.results.journal import Tail
 from conformance.target import file as target_file
 
 
-def write(
+def write_reports(
     folder: Path,
     legs: list[Leg],
     opening: Opening | None = None,
@@ -38,14 +38,15 @@ def write(
     """
     document = results.document(legs)
     results.write(folder / "results.json", document)
-    junit.write(folder / "junit.xml", document)
+    junit.write_junit(folder / "junit.xml", document)
     journals = [path for source in (folder, *sources) for path in run_folder.journals(source)]
-    shown = time_profile.write(folder, [path for path in journals if _is_profiled(path)])
-    html.write(
+    profile_files = time_profile.write_profile(folder, [path for path in journals if _is_profiled(path)])
+    html.write_page(
         folder / "report.html",
         document,
         html.LinkedFiles(
-            shown[0].name if shown else None, functools.partial(snippet_files.read, (folder, *sources))
+            profile_files[0].name if profile_files else None,
+            functools.partial(snippet_files.read_snippet, (folder, *sources)),
         ),
         opening,
     )
@@ -58,12 +59,12 @@ def _is_profiled(journal: Path) -> bool:
     return isinstance(options, dict) and bool(options.get("profile"))
 
 
-def parts(folder: Path) -> list[Path]:
+def leg_folders(folder: Path) -> list[Path]:
     """The folders of the legs that an output folder holds: below ``legs``, in the order of their names."""
     return sorted(path.parent for path in folder.glob("legs/*/journal.jsonl"))
 
 
-def from_journal(folder: Path, book: Book | None = None) -> Leg:
+def leg_from_journal(folder: Path, book: TargetExpectations | None = None) -> Leg:
     """The leg that a folder's journal describes.
 
     Expectations are those of ``book``, else those of the run's target file where that is still there, else
@@ -72,33 +73,33 @@ def from_journal(folder: Path, book: Book | None = None) -> Leg:
     journal = folder / "journal.jsonl"
     if book is None:
         header = next((event for event in Tail(journal).read(final=True) if event["event"] == "run"), None)
-        book = entries.load(_sources(header))
+        book = entries.load_expectations(_expectation_files(header))
     return results.from_journal(journal, book)
 
 
-def _sources(header: Header | None) -> list[Path]:
+def _expectation_files(header: Header | None) -> list[Path]:
     """The files of expectations of the target that a journal names."""
     if header is None:
         return []
     try:
         name, digest = header["target"]["name"], header["digests"]["target"]
-        kept = header["options"]["target"]
+        target_argument = header["options"]["target"]
     except (KeyError, TypeError):
         return []
     with contextlib.suppress(UsageError, TypeError, AttributeError):
-        file = target_file.load(kept)
+        file = target_file.load(target_argument)
         if file.digest == digest:
-            return entries.sources(file.name, file.expectations)
-    return entries.sources(str(name))
+            return entries.expectation_files(file.name, file.expectations)
+    return entries.expectation_files(str(name))
 
 
-def read(folder: Path) -> list[Leg]:
+def read_legs(folder: Path) -> list[Leg]:
     """The legs of an output folder, also of a run that was killed before it could write its results."""
     if (folder / "results.json").is_file():
         return results.read(folder / "results.json")["legs"]
     if (folder / "journal.jsonl").is_file():
-        return [from_journal(folder)]
-    legs = [leg for part in parts(folder) for leg in read(part)]
+        return [leg_from_journal(folder)]
+    legs = [leg for part in leg_folders(folder) for leg in read_legs(part)]
     if not legs:
         raise UsageError(f"{folder} holds no results; name the output folder of a run")
     return legs

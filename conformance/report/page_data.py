@@ -9,11 +9,11 @@ from conformance.model import documentation
 from conformance.model.records import Document, Leg, ResultRow
 from conformance.model.verdicts import Placement, ResultId, Verdict
 from conformance.model.vocabulary import KINDS
-from conformance.plan.levels.manifest import Statement
+from conformance.plan.levels.manifest import ManifestProperty
 from conformance.report import causes, requirements
 from conformance.report.families import operator_family
 from conformance.report.headline import Opening
-from conformance.report.summary import repeat, target_word
+from conformance.report.summary import repro_command, target_argument
 from conformance.subjects.areas import AREAS
 
 #: Returns the script that shows the failure of a result of a leg; None if there is none.
@@ -34,7 +34,7 @@ LETTERS = {
 }
 #: Causes that the page shows.
 CAUSES = 50
-_Kept = Literal[
+_LegKey = Literal[
     "name",
     "build",
     "torch",
@@ -60,7 +60,7 @@ _Kept = Literal[
     "oracle",
 ]
 #: What the page takes of a leg as it is.
-_KEPT: tuple[_Kept, ...] = get_args(_Kept)
+_LEG_KEYS: tuple[_LegKey, ...] = get_args(_LegKey)
 #: Kinds of subjects in the order of the page's matrices.
 _KINDS = (*KINDS, requirements.OTHER)
 _PLACEMENTS = tuple(placement.value for placement in Placement)
@@ -84,7 +84,7 @@ def no_script(leg: Leg, row: ResultRow) -> None:
     """Return None: there is no script of any result."""
 
 
-def compact(
+def page_data(
     results: Document, opening: Opening | None = None, script: Script = no_script
 ) -> dict[str, object]:
     """Return the data of the page from a results document.
@@ -105,11 +105,11 @@ def compact(
         "placements": list(_PLACEMENTS),
         "kinds": list(_KINDS),
         "areas": {name: area.about for name, area in AREAS.items()},
-        "promises": {name: found.promise for name, found in statements_of.items()},
+        "promises": {name: statement.promise for name, statement in statements_of.items()},
         "documentation": {
-            name: documentation.address(found.documentation)
-            for name, found in statements_of.items()
-            if found.documentation
+            name: documentation.page_url(statement.documentation)
+            for name, statement in statements_of.items()
+            if statement.documentation
         },
         "causes": [
             _cause(group, results["legs"], script) for group in causes.causes_of(results["legs"])[:CAUSES]
@@ -119,19 +119,22 @@ def compact(
     }
 
 
-def _statements(legs: Sequence[Leg]) -> dict[str, Statement]:
+def _statements(legs: Sequence[Leg]) -> dict[str, ManifestProperty]:
     """Statements of the manifest about properties of legs, by name; of a name with two kinds the first."""
-    found: dict[str, Statement] = {}
+    statements_by_name: dict[str, ManifestProperty] = {}
     for case in (case for leg in legs for case in leg["cases"]):
         name, _, subject = case.partition("/")
-        if name not in found and (statement := requirements.find(name, subject)) is not None:
-            found[name] = statement
-    return found
+        if (
+            name not in statements_by_name
+            and (statement := requirements.statement_of(name, subject)) is not None
+        ):
+            statements_by_name[name] = statement
+    return statements_by_name
 
 
-def _cause(group: causes.Group, legs: Sequence[Leg], script: Script) -> dict[str, object]:
+def _cause(group: causes.Cause, legs: Sequence[Leg], script: Script) -> dict[str, object]:
     number, row = group.example
-    kind, message = causes.said(row)
+    kind, message = causes.kind_and_message(row)
     return {
         "name": group.name(),
         "count": group.count,
@@ -156,7 +159,7 @@ def _leg(leg: Leg) -> dict[str, object]:
         dtype = dtypes[result_id.dtype]
         verdict = LETTERS[Verdict(row["verdict"])]
         if (subject, name) not in cases:
-            kind = _KINDS.index(requirements.kind(result_id.case.property, result_id.case.subject))
+            kind = _KINDS.index(requirements.subject_kind_of(result_id.case.property, result_id.case.subject))
             # dtypes, verdicts, placement, then numbers of each result, and the kind of the subject
             cases[(subject, name)] = [subject, name, [], "", -1, [], kind]
         case = cases[(subject, name)]
@@ -169,10 +172,10 @@ def _leg(leg: Leg) -> dict[str, object]:
         detail = {key: row[key] for key in ("failures", "failure_count", "notes", "attempts") if row.get(key)}
         if detail:
             details[row["id"]] = detail
-    target = target_word(leg)
+    target = target_argument(leg)
     return {
-        **{key: leg[key] for key in _KEPT},
-        "command": repeat("RESULT", target, leg),
+        **{key: leg[key] for key in _LEG_KEYS},
+        "command": repro_command("RESULT", target, leg),
         "subjects": subjects.all(),
         "families": [operator_family(name) for name in subjects.all()],
         "properties": properties.all(),

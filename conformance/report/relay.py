@@ -53,7 +53,7 @@ class Event:
         return self.type in relay_callback.DISPATCHED
 
 
-def event(path: Path) -> Event:
+def read_event(path: Path) -> Event:
     """The event in a file: that of a GitHub workflow (``GITHUB_EVENT_PATH``), or its client payload alone."""
     try:
         if path.stat().st_size > MAX_EVENT:
@@ -63,33 +63,33 @@ def event(path: Path) -> Event:
         raise UsageError(f"event {path} cannot be read ({error.strerror}); name another file") from None
     except (ValueError, RecursionError):
         raise UsageError(f"event {path} is not JSON; name the file of a workflow's event") from None
-    found = data.get("client_payload", data) if isinstance(data, dict) else None
-    if not isinstance(found, dict) or found.get("event_type") not in relay_callback.DISPATCHED:
+    dispatch = data.get("client_payload", data) if isinstance(data, dict) else None
+    if not isinstance(dispatch, dict) or dispatch.get("event_type") not in relay_callback.DISPATCHED:
         raise UsageError(
             f"event {path} was not dispatched by the relay; its event_type is not one of "
             f"{', '.join(relay_callback.DISPATCHED)}, so report the run as nightly or periodic"
         )
-    delivery, payload = found.get("delivery_id"), found.get("payload")
+    delivery, payload = dispatch.get("delivery_id"), dispatch.get("payload")
     if not isinstance(delivery, str) or not isinstance(payload, dict):
         raise UsageError(f"event {path} lacks delivery_id or payload; pass it as the relay dispatched it")
-    if not relay_callback.head_sha(found["event_type"], payload):
+    if not relay_callback.head_sha(dispatch["event_type"], payload):
         raise UsageError(f"event {path} names no commit of PyTorch; pass it as the relay dispatched it")
-    return Event(found["event_type"], delivery, payload)
+    return Event(dispatch["event_type"], delivery, payload)
 
 
-def in_progress(job: Job, occasion: Event, started: datetime.datetime) -> Callback:
+def in_progress_callback(job: Job, occasion: Event, started: datetime.datetime) -> Callback:
     """The first callback about a dispatched event: the job runs now."""
     body: Callback = {
         "event_type": occasion.type,
         "delivery_id": occasion.delivery_id,
         "payload": occasion.payload,
-        "workflow": _workflow(job, "in_progress", None, relay_callback.time(started), None),
+        "workflow": _workflow(job, "in_progress", None, relay_callback.utc_text(started), None),
     }
-    relay_callback.check(body)
+    relay_callback.check_callback(body)
     return body
 
 
-def completed(legs: Sequence[Leg], job: Job, occasion: Event, now: datetime.datetime) -> Callback:
+def completed_callback(legs: Sequence[Leg], job: Job, occasion: Event, now: datetime.datetime) -> Callback:
     """The callback about a run on one build of torch. Legs of several modes are one job, whose failures name
     their mode.
 
@@ -106,8 +106,8 @@ def completed(legs: Sequence[Leg], job: Job, occasion: Event, now: datetime.date
             )
     # The relay times a dispatched job by its two callbacks; of a self-report it knows what the body says.
     started = None if occasion.dispatched else _started(legs)
-    workflow = _workflow(job, "completed", conclusion(legs), started, relay_callback.time(now))
-    workflow["test_results"] = counts(legs)
+    workflow = _workflow(job, "completed", conclusion(legs), started, relay_callback.utc_text(now))
+    workflow["test_results"] = count_results(legs)
     workflow["failed_tests_detail"] = _details(legs)
     if job.artifact:
         workflow["artifact_url"] = job.artifact
@@ -118,7 +118,7 @@ def completed(legs: Sequence[Leg], job: Job, occasion: Event, now: datetime.date
         "payload": occasion.payload if occasion.dispatched else own,
         "workflow": workflow,
     }
-    relay_callback.check(body)
+    relay_callback.check_callback(body)
     return body
 
 
@@ -138,17 +138,17 @@ def conclusion(legs: Sequence[Leg]) -> Literal["success", "failure"]:
         and (leg["selection"], leg["shard"], leg["left_out"]) == (None, "1/1", 0)
         for leg in legs
     )
-    return "success" if whole and not counts(legs)["failed"] else "failure"
+    return "success" if whole and not count_results(legs)["failed"] else "failure"
 
 
-def counts(legs: Sequence[Leg]) -> Counts:
+def count_results(legs: Sequence[Leg]) -> Counts:
     """Numbers of results; what is missing counts as failed."""
-    found: Counts = {"passed": 0, "failed": 0, "skipped": 0}
+    totals: Counts = {"passed": 0, "failed": 0, "skipped": 0}
     for leg in legs:
         for row in leg["results"]:
-            found[_word(row["verdict"])] += 1
-        found["failed"] += int(leg["missing"]["count"])
-    return found
+            totals[_relay_outcome(row["verdict"])] += 1
+        totals["failed"] += int(leg["missing"]["count"])
+    return totals
 
 
 def _commit(legs: Sequence[Leg]) -> str:
@@ -170,7 +170,7 @@ def _started(legs: Sequence[Leg]) -> str | None:
     """The start of the first leg; None if a leg does not say it in a form that is known."""
     try:
         moments = [datetime.datetime.fromisoformat(leg["started"]) for leg in legs]
-        return relay_callback.time(min(moment for moment in moments if moment.tzinfo is not None))
+        return relay_callback.utc_text(min(moment for moment in moments if moment.tzinfo is not None))
     except (ValueError, OverflowError):
         return None
 
@@ -191,7 +191,7 @@ def _workflow(job: Job, status: str, end: str | None, started: str | None, finis
     }
 
 
-def _word(verdict: str) -> Literal["passed", "failed", "skipped"]:
+def _relay_outcome(verdict: str) -> Literal["passed", "failed", "skipped"]:
     if verdict in _PASSED:
         return "passed"
     return "skipped" if verdict in _SKIPPED else "failed"
@@ -199,15 +199,15 @@ def _word(verdict: str) -> Literal["passed", "failed", "skipped"]:
 
 def _details(legs: Sequence[Leg]) -> list[FailedTest]:
     rows = ((leg["mode"], row) for leg in legs for row in leg["results"])
-    failed = (_detail(mode, row) for mode, row in rows if _word(row["verdict"]) == "failed")
-    found: list[FailedTest] = []
+    failed = (_detail(mode, row) for mode, row in rows if _relay_outcome(row["verdict"]) == "failed")
+    details: list[FailedTest] = []
     room = relay_callback.BODY // 2
     for detail in failed:
         room -= len(json.dumps(detail))
-        if room < 0 or len(found) == relay_callback.MOST:
+        if room < 0 or len(details) == relay_callback.MOST:
             break
-        found.append(detail)
-    return found
+        details.append(detail)
+    return details
 
 
 def _detail(mode: str, row: ResultRow) -> FailedTest:

@@ -79,20 +79,20 @@ def head_sha(event_type: str, payload: Any) -> str:
     """The commit of PyTorch that an event's payload is about; an empty text if it names none."""
     pull = payload.get("pull_request") if isinstance(payload, dict) else None
     head = pull.get("head") if isinstance(pull, dict) else None
-    found: object = ""
+    sha: object = ""
     if event_type == "pull_request":
-        found = head.get("sha") if isinstance(head, dict) else ""
+        sha = head.get("sha") if isinstance(head, dict) else ""
     elif isinstance(payload, dict):
-        found = payload.get("after" if event_type == "push" else "head_sha")
-    return found if isinstance(found, str) and COMMIT.fullmatch(found) else ""
+        sha = payload.get("after" if event_type == "push" else "head_sha")
+    return sha if isinstance(sha, str) and COMMIT.fullmatch(sha) else ""
 
 
-def time(moment: datetime.datetime) -> str:
+def utc_text(moment: datetime.datetime) -> str:
     """A moment as the relay writes it: UTC, in whole seconds."""
     return moment.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def check(body: Callback) -> None:
+def check_callback(body: Callback) -> None:
     """Raise UsageError with the first point in which the relay or its HUD would refuse a body."""
     try:
         _schema().validate(body)

@@ -17,13 +17,13 @@ from pathlib import Path
 
 from conformance.errors import UsageError
 from conformance.model.records import Leg
-from conformance.model.verdicts import plain
+from conformance.model.verdicts import printable
 from conformance.report import relay, relay_callback
 from conformance.report.durations import duration
 from conformance.results import document
 
 #: Days over which a level is kept, and over which it is gained.
-KEPT, GAINED = 7, 14
+DAYS_TO_KEEP_LEVEL, DAYS_TO_GAIN_LEVEL = 7, 14
 #: L3: least share of successful runs; seconds that the median run stays below; share of longer runs.
 SUCCESS, SECONDS, LONGER = 0.9, 3 * 3600.0, 0.01
 
@@ -91,27 +91,30 @@ class Backend:
 
     def l2(self, now: datetime.datetime) -> str:
         """``yes``, or the reason why no run could be reported at L2."""
-        recent = self.within(KEPT, now)
+        recent = self.within(DAYS_TO_KEEP_LEVEL, now)
         if not recent:
-            return f"no: no run in {KEPT} days"
+            return f"no: no run in {DAYS_TO_KEEP_LEVEL} days"
         return "yes" if any(run.named for run in recent) else "no: no run names its commit of PyTorch"
 
     def l3(self, now: datetime.datetime) -> str:
         """``yes`` as far as runs show it, or the conditions that are not met."""
-        lacks = [f"{KEPT} days: {words}" for words in Figures.of(self.within(KEPT, now)).lacking()]
-        runs = self.within(GAINED, now)
+        lacks = [
+            f"{DAYS_TO_KEEP_LEVEL} days: {condition}"
+            for condition in Figures.of(self.within(DAYS_TO_KEEP_LEVEL, now)).lacking()
+        ]
+        runs = self.within(DAYS_TO_GAIN_LEVEL, now)
         figures = Figures.of(runs)
-        lacks += [f"{GAINED} days: {words}" for words in figures.lacking()]
+        lacks += [f"{DAYS_TO_GAIN_LEVEL} days: {condition}" for condition in figures.lacking()]
         if runs and figures.longer / figures.runs >= LONGER:
             share = f"{figures.longer} of {figures.runs} runs take {duration(SECONDS)} or more"
-            lacks.append(f"{GAINED} days: {share}, below {LONGER:.0%} needed")
+            lacks.append(f"{DAYS_TO_GAIN_LEVEL} days: {share}, below {LONGER:.0%} needed")
         oldest = min((run.when for run in self.runs if run.when <= now), default=now)
-        if now - oldest < datetime.timedelta(days=GAINED - 1):
-            lacks.append(f"runs of {GAINED} days needed, the first is of {oldest:%Y-%m-%d}")
+        if now - oldest < datetime.timedelta(days=DAYS_TO_GAIN_LEVEL - 1):
+            lacks.append(f"runs of {DAYS_TO_GAIN_LEVEL} days needed, the first is of {oldest:%Y-%m-%d}")
         return "no: " + "; ".join(lacks) if lacks else "yes, as far as runs show"
 
 
-def read(folder: Path) -> list[Backend]:
+def read_backends(folder: Path) -> list[Backend]:
     """The backends in a folder ``BACKEND/RUN/results.json``; UsageError if it holds none."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder; name one that holds BACKEND/RUN/results.json")
@@ -150,14 +153,14 @@ def _run(legs: Sequence[Leg]) -> Run:
     )
 
 
-def table(backends: Sequence[Backend], now: datetime.datetime) -> str:
+def markdown_table(backends: Sequence[Backend], now: datetime.datetime) -> str:
     """The table as Markdown, one row for each backend."""
     lines = [
-        f"| backend | runs in {KEPT} days | success | median run | longest run | L2 | L3 |",
+        f"| backend | runs in {DAYS_TO_KEEP_LEVEL} days | success | median run | longest run | L2 | L3 |",
         "|---|---|---|---|---|---|---|",
     ]
     for backend in backends:
-        figures = Figures.of(backend.within(KEPT, now))
+        figures = Figures.of(backend.within(DAYS_TO_KEEP_LEVEL, now))
         share = "-" if figures.share is None else f"{figures.share:.0%}"
         times = ["-" if each is None else duration(each) for each in (figures.median, figures.longest)]
         cells = [backend.name, str(figures.runs), share, *times, backend.l2(now), backend.l3(now)]
@@ -167,5 +170,5 @@ def table(backends: Sequence[Backend], now: datetime.datetime) -> str:
 
 def _cell(text: str) -> str:
     """Text that stays in its cell and is no Markdown."""
-    kept = " ".join(plain(text).split())
-    return "".join(f"\\{char}" if char in "\\|<>[]`*_" else char for char in kept)
+    line = " ".join(printable(text).split())
+    return "".join(f"\\{char}" if char in "\\|<>[]`*_" else char for char in line)

@@ -19,7 +19,7 @@ MOST = 1 << 16
 _NAME = 80
 
 
-def path(folder: Path, leg: Leg, row: ResultRow) -> Path:
+def snippet_path(folder: Path, leg: Leg, row: ResultRow) -> Path:
     """Return the file for the script of a result.
 
     Its name has a digest of the leg, the result and its failures: a result that fails in another way, or in
@@ -31,18 +31,18 @@ def path(folder: Path, leg: Leg, row: ResultRow) -> Path:
     return folder / FOLDER / f"{name}-{digest}.py"
 
 
-def read(folders: Iterable[Path], leg: Leg, row: ResultRow) -> str | None:
+def read_snippet(folders: Iterable[Path], leg: Leg, row: ResultRow) -> str | None:
     """Return the script of a result from the first of some folders that has it; None if there is none.
 
     Folders of results come from anywhere: only a regular file of a few pages is read.
     """
     for folder in folders:
         try:
-            place = os.open(path(folder, leg, row), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            descriptor = os.open(snippet_path(folder, leg, row), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
             continue
-        with open(place, "rb") as file:
-            if not stat.S_ISREG(os.fstat(place).st_mode):
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 continue
             data = file.read(MOST + 1)
         if len(data) <= MOST:

@@ -19,7 +19,7 @@ MARKS = {"simulated": "simulated", "untested": "untested target file"}
 SHOWN = 10
 
 
-def lines(results: Document, *, folder: Path, target: str | None = None) -> Iterator[str]:
+def summary_lines(results: Document, *, folder: Path, target: str | None = None) -> Iterator[str]:
     """The summary of a results document, line by line.
 
     ``target`` is what the user gave as ``--target``; without it the commands name what each leg names.
@@ -36,11 +36,11 @@ def lines(results: Document, *, folder: Path, target: str | None = None) -> Iter
     yield f"files: {folder / 'results.json'}, {folder / 'report.html'}, {folder / 'junit.xml'}"
 
 
-def title(leg: Leg) -> str:
+def leg_title(leg: Leg) -> str:
     """Target, mode and build of a leg."""
     target = leg["target"]
-    words = [name for mark, name in MARKS.items() if target.get(mark)]
-    marks = f" ({', '.join(words)})" if words else ""
+    mark_texts = [name for mark, name in MARKS.items() if target.get(mark)]
+    marks = f" ({', '.join(mark_texts)})" if mark_texts else ""
     shard = f", shard {leg['shard']}" if leg.get("shard", "1/1") != "1/1" else ""
     return f"{target['name']}{marks}, {leg['mode']}, torch {leg['torch']}{shard}"
 
@@ -49,7 +49,7 @@ def _leg(leg: Leg) -> Iterator[str]:
     totals = ", ".join(f"{count} {verdict}" for verdict, count in reversed(leg["totals"].items()))
     state = {2: " (not run)", 3: " (incomplete)"}.get(leg["exit"], "")
     took = f" in {len(leg['cases'])} cases, {duration(leg['seconds'])}" if leg["cases"] else ""
-    yield f"{title(leg)}{state}: {totals or 'no results'}{took}"
+    yield f"{leg_title(leg)}{state}: {totals or 'no results'}{took}"
     if leg["missing"]["count"]:
         missing = leg["missing"]
         yield f"  {missing['count']} of {leg['planned']} results are missing, first {missing['first'][0]}"
@@ -67,14 +67,14 @@ def _unexpected(legs: list[Leg], target: str | None) -> Iterator[str]:
     if not causes:
         return
     yield f"{sum(group.count for group in causes)} unexpected, by cause (largest first):"
-    yield from group_lines(causes, legs, target)
+    yield from cause_lines(causes, legs, target)
 
 
-def group_lines(
-    causes: list[groups.Group], legs: list[Leg], target: str | None = None, *, shown: int = SHOWN
+def cause_lines(
+    causes: list[groups.Cause], legs: list[Leg], target: str | None = None, *, limit: int = SHOWN
 ) -> Iterator[str]:
     """Groups of results, each with the result to look at first and the command that repeats it."""
-    for group in causes[:shown]:
+    for group in causes[:limit]:
         where = ""
         if len(legs) > 1:
             where = " in " + ", ".join(_column(legs, number) for number in group.legs)
@@ -83,8 +83,8 @@ def group_lines(
         yield f"    {row['id']}{_kind(row)} {_first(row)}"[:220]
         if pattern := group.pattern():
             yield f"    {pattern}"
-        yield f"    {repeat(row['id'], target or target_word(legs[number]), legs[number])}"
-    hidden = causes[shown:]
+        yield f"    {repro_command(row['id'], target or target_argument(legs[number]), legs[number])}"
+    hidden = causes[limit:]
     if hidden:
         rest = sum(group.count for group in hidden)
         yield f"  and {rest} more of {len(hidden)} other causes; report.html has them all"
@@ -109,15 +109,15 @@ def _first(row: ResultRow) -> str:
     return next(iter(message.splitlines()), "")
 
 
-def target_word(leg: Leg) -> str:
+def target_argument(leg: Leg) -> str:
     """The argument of ``--target``: the name of one of the suite's targets, else that of its file."""
     name, file = leg["target"]["name"], leg["target"]["file"]
     return str(name if name in target_file.known_targets() and file == f"{name}.toml" else file)
 
 
-def repeat(result_id: str, target: str, leg: Leg) -> str:
+def repro_command(result_id: str, target: str, leg: Leg) -> str:
     """The command that repeats one result of a leg."""
-    words = ["conformance", "repro", result_id, "--target", target, "--mode", leg["mode"]]
+    command = ["conformance", "repro", result_id, "--target", target, "--mode", leg["mode"]]
     if leg["samples"] != "default":
-        words += ["--samples", leg["samples"]]
-    return shlex.join(words)
+        command += ["--samples", leg["samples"]]
+    return shlex.join(command)

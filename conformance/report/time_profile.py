@@ -117,14 +117,14 @@ class TimeProfile:
             "name": self.name,
             "seconds": round(self.seconds, 3),
             "total": self.total.to_json(),
-            "properties": [one.to_json() for one in self.properties],
-            "subjects": [one.to_json() for one in self.subjects],
-            "slowest": [{"id": one["id"], "seconds": one["seconds"]} for one in self.slowest],
-            "workers": [{**one.spent.to_json(), "bins": one.bins} for one in self.workers],
+            "properties": [entry.to_json() for entry in self.properties],
+            "subjects": [entry.to_json() for entry in self.subjects],
+            "slowest": [{"id": entry["id"], "seconds": entry["seconds"]} for entry in self.slowest],
+            "workers": [{**entry.spent.to_json(), "bins": entry.bins} for entry in self.workers],
         }
 
 
-def profile(name: str, events: Iterable[TimeEvent]) -> TimeProfile | None:
+def profile_of(name: str, events: Iterable[TimeEvent]) -> TimeProfile | None:
     """Add up the times of a leg's results; None if there are none."""
     times = _without_pauses(events)
     if not times:
@@ -134,8 +134,8 @@ def profile(name: str, events: Iterable[TimeEvent]) -> TimeProfile | None:
     subjects: dict[str, TimeByPhase] = {}
     for event in times:
         case = ResultId.parse(event["id"]).case
-        for table, word in ((properties, case.property), (subjects, case.subject)):
-            key = f"{event['kind']}/{word}"
+        for table, label in ((properties, case.property), (subjects, case.subject)):
+            key = f"{event['kind']}/{label}"
             table.setdefault(key, TimeByPhase(key)).add(event)
         total.add(event)
     first = min(event["began"] for event in times)
@@ -147,8 +147,8 @@ def profile(name: str, events: Iterable[TimeEvent]) -> TimeProfile | None:
         name,
         last - first,
         total,
-        sorted(properties.values(), key=lambda one: -one.seconds),
-        sorted(subjects.values(), key=lambda one: -one.seconds)[:_SUBJECTS],
+        sorted(properties.values(), key=lambda entry: -entry.seconds),
+        sorted(subjects.values(), key=lambda entry: -entry.seconds)[:_SUBJECTS],
         sorted(times, key=lambda event: -event["seconds"])[:_SLOWEST],
         [
             _worker(worker, workers[worker], properties, first, last)
@@ -163,14 +163,14 @@ def _without_pauses(events: Iterable[TimeEvent]) -> list[TimeEvent]:
     That is the time between a run and its resumption.
     """
     ordered = sorted(events, key=lambda event: event["began"])
-    found: list[TimeEvent] = []
+    shifted_events: list[TimeEvent] = []
     end, cut = 0.0, 0.0
     for event in ordered:
-        if found and event["began"] - end > _PAUSE:
+        if shifted_events and event["began"] - end > _PAUSE:
             cut += event["began"] - end
         end = max(end, event["began"] + event["seconds"])
-        found.append({**event, "began": event["began"] - cut})
-    return found
+        shifted_events.append({**event, "began": event["began"] - cut})
+    return shifted_events
 
 
 def _worker(
@@ -193,10 +193,12 @@ def _worker(
                 if seconds == 0:
                     continue
                 bins[number][phase] = bins[number].get(phase, 0.0) + max(share, 0.0) * seconds / whole
-    return WorkerTime(name, spent, [{phase: round(share, 3) for phase, share in one.items()} for one in bins])
+    return WorkerTime(
+        name, spent, [{phase: round(share, 3) for phase, share in shares.items()} for shares in bins]
+    )
 
 
-def from_journal(folder: Path) -> TimeProfile | None:
+def profile_from_journal(folder: Path) -> TimeProfile | None:
     """The profile of the leg whose journal a folder has; None if it was not profiled."""
     name, times = "", []
     for event in Tail(folder / "journal.jsonl").read(final=True):
@@ -204,10 +206,10 @@ def from_journal(folder: Path) -> TimeProfile | None:
             name = event["name"]
         elif event["event"] == "time":
             times.append(event)
-    return profile(name, times)
+    return profile_of(name, times)
 
 
-def write(folder: Path, journals: Iterable[Path]) -> list[Path]:
+def write_profile(folder: Path, journals: Iterable[Path]) -> list[Path]:
     """Write the profile of a run's legs.
 
     Args:
@@ -217,16 +219,22 @@ def write(folder: Path, journals: Iterable[Path]) -> list[Path]:
     Returns:
         The files; none if no leg was profiled.
     """
-    found = [one for path in journals if (one := from_journal(path.parent)) is not None]
-    if not found:
+    profiles = [
+        leg_profile for path in journals if (leg_profile := profile_from_journal(path.parent)) is not None
+    ]
+    if not profiles:
         return []
     data = folder / "conformance-profile.json"
-    document = {"schema": SCHEMA, "phases": PHASES, "legs": [one.to_json() for one in found]}
+    document = {
+        "schema": SCHEMA,
+        "phases": PHASES,
+        "legs": [leg_profile.to_json() for leg_profile in profiles],
+    }
     data.write_text(json.dumps(document, separators=(",", ":")) + "\n")
     page = folder / "conformance-profile.html"
     page.write_text(
         _TEMPLATE.get_template("time_profile.html").render(
-            profiles=found, phases=PHASES, shown=60, bins=_BINS
+            profiles=profiles, phases=PHASES, shown=60, bins=_BINS
         )
     )
     return [page, data]

@@ -35,7 +35,7 @@ _REPLACED = {
     "samples.sample_limit": ("limit",),
     "subjects.torch_databases": ("find",),
     "device.process_state": ("seed",),
-    "oracle.operators": ("announce",),
+    "oracle.reference": ("announce",),
     "oracle.replay_data": ("other_samples",),
     "properties.mode_exclusions": ("reasons",),
     "properties.operators.dtypes": ("first_samples",),

@@ -24,14 +24,14 @@ from conformance.target.file import DTYPES
 Leg = dict[str, Any]
 TORCH = "2.13.0+cpu"
 SUITE = "5" * 64
-_digest_of_suite = digests.suite
+_digest_of_suite = digests.suite_digest
 
 
 @contextlib.contextmanager
 def settled() -> Iterator[None]:
     """Within it the suite's digest stays one, however long a test takes and whatever is edited meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(digests, "suite", lambda: SUITE)
+        patch.setattr(digests, "suite_digest", lambda: SUITE)
         yield
 
 
@@ -108,7 +108,7 @@ def leg(level: str = "bringup", mode: str = "eager", **changes: Any) -> Leg:
         },
         "digests": {
             **digest,
-            "suite": _suite() if digests.suite is _digest_of_suite else digests.suite(),
+            "suite": _suite() if digests.suite_digest is _digest_of_suite else digests.suite_digest(),
             "torch": f"{TORCH} abc",
         },
         "left_out": 0,

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from conformance.behaviours.lab import Lab, own_work
+from conformance.behaviours.lab import Lab, lab_work
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -19,7 +19,7 @@ def with_whole_number_state(lab: Lab, module: M, *, low: int = -3, high: int = 4
     Running variances become whole numbers in ``[1, 5)``, because a variance must be positive. Tensors of
     integer dtypes, such as counters, are unchanged.
     """
-    with own_work(), torch.no_grad():
+    with lab_work(), torch.no_grad():
         module.to(lab.dtype)
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             if not (tensor.is_floating_point() or tensor.is_complex()):

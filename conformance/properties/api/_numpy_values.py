@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import torch
 
-from conformance.behaviours.lab import Lab, own_work
+from conformance.behaviours.lab import Lab, lab_work
 from conformance.framework.compare import on_host
 
 #: The arrays have several dtypes, which NumPy's annotations cannot express.
@@ -17,7 +17,7 @@ Array = Any
 
 def to_wide_array(tensor: torch.Tensor) -> Array:
     """Return the elements as bool, int64, float64 or complex128, in the tensor's shape."""
-    with own_work():
+    with lab_work():
         host = on_host(tensor).clone()
         if host.is_complex():
             return host.to(torch.complex128).numpy()
@@ -30,7 +30,7 @@ def tensor_from_array(
     lab: Lab, array: Any, dtype: torch.dtype | None = None, *, requires_grad: bool = False
 ) -> torch.Tensor:
     """Return a tensor on the device with the values of an array, of dtype ``dtype`` or the lab's dtype."""
-    with own_work():
+    with lab_work():
         host = torch.from_numpy(numpy.ascontiguousarray(array).copy()).reshape(numpy.shape(array))
     return lab.put(host, dtype=dtype or lab.dtype, requires_grad=requires_grad)
 

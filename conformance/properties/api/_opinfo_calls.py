@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from conformance import torch_testing_internals
-from conformance.behaviours.lab import Lab, own_work
+from conformance.behaviours.lab import Lab, lab_work
 from conformance.framework.trees import leaves, tensors, tree_map
 
 
@@ -69,7 +69,7 @@ class OpInfoCall:
                 return leaf
             return leaf.detach().clone().requires_grad_(leaf.requires_grad)
 
-        with own_work():
+        with lab_work():
             arguments, options = tree_map(copy, (self.arguments, self.options))
         return dataclasses.replace(self, arguments=arguments, options=options)
 
@@ -95,7 +95,7 @@ def first_calls(lab: Lab, shard: int, shard_count: int) -> Iterator[OpInfoCall]:
         sample = torch_testing_internals.first_sample(info, lab.dtype, seed=seed)
         if sample is None:
             continue
-        with own_work():
+        with lab_work():
             arguments, options = tree_map(moved, ((sample.input, *sample.args), dict(sample.kwargs)))
         yield OpInfoCall(str(info.formatted_name), info.op, info.inplace_variant, arguments, options, info)
 
@@ -133,7 +133,7 @@ def _leaves_are_close(actual: Any, expected: Any) -> bool:
         actual, expected = actual.to_dense(), expected.to_dense()
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return False
-    with own_work():
+    with lab_work():
         wide = torch.complex128 if actual.is_complex() else torch.float64
         actual, expected = (leaf.detach().cpu().to(wide) for leaf in (actual, expected))
         return torch.allclose(actual, expected, rtol=1e-3, atol=1e-3, equal_nan=True)

@@ -116,7 +116,7 @@ def collective_order(target: Target, subject: Subject, recorder: Recorder) -> No
 def _check_order(target: Target, recorder: Recorder, collective: Collective, *, side: bool) -> None:
     label = f"{collective.name} on a side stream" if side else collective.name
     replies = worker_ranks.values(
-        target, recorder, delayed_collective, label=label, name=collective.name, aside=side
+        target, recorder, delayed_collective, label=label, name=collective.name, side=side
     )
     if replies is None:
         return

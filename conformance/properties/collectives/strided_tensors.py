@@ -101,7 +101,7 @@ def collective_layouts(target: Target, subject: Subject, recorder: Recorder) -> 
             collective_of_layouts,
             label=label,
             name=collective.name,
-            given_layout=layouts[0],
+            input_layout=layouts[0],
             result_layout=layouts[1],
         )
         if replies is None:

@@ -17,7 +17,7 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import Rule, Tolerance, rule
 from conformance.framework.trees import tree_map
 from conformance.model.verdicts import Kind
-from conformance.oracle.modules import ModuleExpected, expected
+from conformance.oracle.modules import ModuleReference, expected
 from conformance.oracle.observed_modules import FORWARD, Observation, Procedure
 from conformance.oracle.precision import UP
 from conformance.samples import sample_limit
@@ -137,7 +137,7 @@ def cases(
     own_limit: int | None = None,
     *,
     such_that: Callable[[ModuleSample], bool] | None = None,
-) -> Iterator[tuple[ModuleSample, ModuleExpected]]:
+) -> Iterator[tuple[ModuleSample, ModuleReference]]:
     """Yield the chosen samples with the oracle's values; those without an oracle are noted and left out."""
     for sample in chosen(subject, recorder, own_limit, such_that=such_that):
         want = expected(subject, sample, procedure)
@@ -154,7 +154,7 @@ def on_device(target: Target, sample: ModuleSample) -> tuple[torch.nn.Module, Ar
     return sample.module().to(device), sample.arguments(device)
 
 
-def run_on(target: Target, sample: ModuleSample, procedure: Procedure, want: ModuleExpected) -> CallOutcome:
+def run_on(target: Target, sample: ModuleSample, procedure: Procedure, want: ModuleReference) -> CallOutcome:
     """Return the observations of a procedure on the target."""
 
     def call() -> Observation:
@@ -202,7 +202,7 @@ def compare_observation(
     subject: Subject,
     sample: ModuleSample,
     actual: Observation,
-    want: ModuleExpected,
+    want: ModuleReference,
     *,
     label: str = "",
     only: Sequence[str] | None = None,
@@ -213,7 +213,7 @@ def compare_observation(
     ``only`` restricts it to names that begin with one of these words; ``what`` begins every message.
     """
     index, dtype = sample.index, sample.dtype
-    plain = want.plain if want.plain is not None else want.precise
+    plain = want.outputs if want.outputs is not None else want.high_precision
     names = [name for name in plain if only is None or name.startswith(tuple(only))]
     shown = [name for name in actual if only is None or name.startswith(tuple(only))]
     if set(shown) != set(names):
@@ -222,7 +222,7 @@ def compare_observation(
     good = True
     for name in names:
         part_label = f"{label}{name} of {sample.describe()}"
-        value, base, precise = actual[name], plain[name], want.precise[name]
+        value, base, precise = actual[name], plain[name], want.high_precision[name]
         if not isinstance(base, torch.Tensor):
             good &= fact(
                 recorder,
@@ -239,7 +239,7 @@ def compare_observation(
             label=part_label,
             sample=index,
             device=target.torch_device,
-            dtype=want.plain is not None,
+            dtype=want.outputs is not None,
             stride=stride,
         )
         good &= matches
@@ -250,8 +250,8 @@ def compare_observation(
             continue
         direction = "backward" if name.startswith("gradient") else "forward"
         bound = bound_of(target, subject, dtype, value.dtype, want.elements, direction)
-        exact = bound.exact and want.plain is not None
-        spread = want.spread.get(name)
+        exact = bound.exact and want.outputs is not None
+        spread = want.sensitivity.get(name)
         if spread is not None:
             spread = spread + _intermediates(subject, name, want)
         good &= compare_values(
@@ -266,7 +266,7 @@ def compare_observation(
     return good
 
 
-def _intermediates(subject: Subject, name: str, want: ModuleExpected) -> float:
+def _intermediates(subject: Subject, name: str, want: ModuleReference) -> float:
     """Return the size of intermediate values that cancel, if it is known, else 0."""
     logarithmic = LOGARITHMIC.fullmatch(subject.name) is not None
     if not name.startswith("gradient"):

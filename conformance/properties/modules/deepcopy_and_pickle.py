@@ -64,9 +64,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             if not common.succeeded(target, recorder, outcome, text, sample.index):
                 continue
             module, duplicate, shown = outcome.value
-            common.compare_observation(
-                target, recorder, subject, sample, shown, want, label=f"after {what} "
-            )
+            common.compare_observation(target, recorder, subject, sample, shown, want, label=f"after {what} ")
             reference = common.state_of(sample.module())
             state = common.state_of(duplicate)
             if not common.compare_state(

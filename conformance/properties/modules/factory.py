@@ -78,9 +78,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                     right = tensor.device.type == device.type
                     message = f"{name} of {text} is on {tensor.device}, expected {device}."
                     fact(recorder, right, Kind.METADATA, message, sample=sample.index)
-                common.compare_observation(
-                    target, recorder, subject, sample, shown, want, label=f"{what}: "
-                )
+                common.compare_observation(target, recorder, subject, sample, shown, want, label=f"{what}: ")
 
 
 def _builders(

@@ -116,9 +116,7 @@ def _loads(target: Target, recorder: Recorder, sample: ModuleSample) -> None:
         if common.succeeded(target, recorder, outcome, f"a state dict {what}", sample.index):
             text = f"the state dict of {sample.describe()} {what}"
             state = dict(outcome.value)
-            common.compare_state(
-                recorder, state, reference, label=text, sample=sample.index, device=place
-            )
+            common.compare_state(recorder, state, reference, label=text, sample=sample.index, device=place)
             shared = _sharing(reference) == _sharing(state)
             fact(
                 recorder,

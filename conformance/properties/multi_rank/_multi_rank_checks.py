@@ -50,7 +50,7 @@ class Bench:
         label = program.__name__.replace("_", " ")
         return worker_ranks.values(self.target, self.recorder, program, label=label, **arguments)
 
-    def answers(self, program: Callable[..., Any], **arguments: Any) -> list[RankReply] | None:
+    def replies(self, program: Callable[..., Any], **arguments: Any) -> list[RankReply] | None:
         """Return the replies of a rank program that may fail, and close the ranks afterwards.
 
         Its time limit does not include imports, which a first program makes. If an import fails, record a

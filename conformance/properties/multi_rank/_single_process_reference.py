@@ -55,7 +55,11 @@ def compare_with_float32_step(bench: Bench, label: str, parameters_after_step: L
     start = dict(make_model("float32").named_parameters())
     for name, value in without_losses(train_single_process("float32", steps=1)).items():
         actual = parameters_after_step[name]
-        bench.fact(actual.dtype == torch.float32, f"{name} of {label} is kept in {actual.dtype}.", Kind.DTYPE)
+        bench.fact(
+            actual.dtype == torch.float32,
+            f"{name} of {label} has dtype {actual.dtype}, not torch.float32.",
+            Kind.DTYPE,
+        )
         step_size = float((value - start[name].detach()).abs().max())
         error = float((actual.float() - value).abs().max())
         bench.fact(

@@ -63,7 +63,7 @@ def data_parallel(bench: Bench) -> None:
 @multi_rank_property("ddp", level="training", dtypes=FLOATS, capabilities=_NEEDS)
 def data_parallel_adamw(bench: Bench) -> None:
     """With AdamW, losses and parameters equal the results of a single process."""
-    replies = bench.values(train_ddp, dtype=bench.dtype, options={}, adaptive=True)
+    replies = bench.values(train_ddp, dtype=bench.dtype, options={}, use_adamw=True)
     compare_with_single_process(
         bench, replies, train_single_process(bench.dtype, optimizer=adam), roundings=4096.0
     )

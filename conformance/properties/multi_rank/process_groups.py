@@ -95,7 +95,7 @@ def members_and_others(bench: Bench) -> None:
         expected: dict[str, Any] = {"number": -1}
         if number == last:
             expected = {"number": 0, "size": 1, "global": last, "sum": float(bench.size)}
-        bench.same(f"the group of the last rank, seen from rank {number},", facts, expected)
+        bench.same(f"the description of the last rank's group on rank {number}", facts, expected)
 
 
 @program

@@ -78,7 +78,9 @@ def check_errors_in_time(bench: Bench, replies: list[Any], event: str, failing_r
             f"a sum on rank {number} ended without an error although {event}.",
         )
         if reply.ok and reply.value:
-            bench.fact(len(reply.value.split()) > 2, f"the error on rank {number} says only {reply.value!r}.")
+            bench.fact(
+                len(reply.value.split()) > 2, f"the error message on rank {number} is only {reply.value!r}."
+            )
 
 
 def replies_with_error_in_time(bench: Bench, program: Any, event: str) -> list[RankReply] | None:
@@ -88,7 +90,9 @@ def replies_with_error_in_time(bench: Bench, program: Any, event: str) -> list[R
     """
     limit = _TIMEOUT + _GRACE
     with tempfile.TemporaryDirectory() as folder:
-        replies = bench.answers(program, folder=folder, away=patient(limit), limit=limit + 2, grace=limit)
+        replies = bench.replies(
+            program, folder=folder, wait_limit=patient(limit), limit=limit + 2, grace=limit
+        )
         ready = len(list(Path(folder).glob("ready-*")))
     if replies is None:
         return None
@@ -135,7 +139,7 @@ def a_rank_dies(bench: Bench) -> None:
     """If the process of a rank is killed, the remaining ranks get an error within the group's timeout."""
     replies = replies_with_error_in_time(bench, collective_while_last_rank_dies, "the last rank was killed")
     if replies is not None and replies[-1].ending is not Ending.GONE:
-        raise AssertionError(f"a rank had to be killed, but {replies[-1].words()}")
+        raise AssertionError(f"the last rank should have been killed, but {replies[-1].words()}")
 
 
 def wrong_calls(rank: Rank) -> dict[str, Any]:

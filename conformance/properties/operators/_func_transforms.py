@@ -21,18 +21,16 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import Tolerance, rule, unit_of
 from conformance.oracle import relations
 from conformance.oracle.sensitivity import coarsest
-from conformance.properties.operators._common import (
-    WRITES_TWICE,
-    claimed,
+from conformance.properties.operators._gradients import derive, largest, noise, noise_for
+from conformance.properties.operators._transformed_samples import ABOUT_MEMORY
+from conformance.properties.shared.dtypes import (
     differentiable,
     dtype_under_test,
     dtypes_of,
-    failed_call,
     has_fixed_derivative,
     pristine,
 )
-from conformance.properties.operators._gradients import derive, largest, noise, noise_for
-from conformance.properties.operators._transformed_samples import ABOUT_MEMORY
+from conformance.properties.shared.execution import WRITES_TWICE, declares_call, report_failed_call
 from conformance.samples import sample_limit
 from conformance.samples.copies import to_device, to_host
 from conformance.samples.operators import Sample, samples_of
@@ -145,7 +143,7 @@ def cases(
             recorder.note(f"the values of sample {sample.index} are random or not initialised")
             recorder.compared(1)
             continue
-        if not claimed(target, recorder, sample, derive if gradients else None):
+        if not declares_call(target, recorder, sample, derive if gradients else None):
             continue
         among = differentiated(sample) if gradients else None
         plain = pure(info.op, to_host(sample), wrapper, among)
@@ -196,7 +194,7 @@ def compare(
         outcome = attempt_on(target, call)
     if not outcome.ok:
         if host(same).ok:
-            failed_call(target, recorder, sample, outcome, label)
+            report_failed_call(target, recorder, sample, outcome, label)
         else:
             recorder.note(f"{label} of sample {sample.index} is refused by the CPU as well")
             recorder.compared(1)

@@ -12,7 +12,7 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule, unit_of
 from conformance.oracle.precision import UP
 from conformance.properties.operators import _gradient_sensitivity, _gradients
-from conformance.properties.operators._common import dtype_under_test, pristine
+from conformance.properties.shared.dtypes import dtype_under_test, pristine
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject

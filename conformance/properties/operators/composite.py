@@ -17,8 +17,9 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import rule
 from conformance.model.verdicts import Kind
 from conformance.oracle import relations
-from conformance.oracle.operators import Expected
-from conformance.properties.operators._common import cases, copy_in, first_dtypes
+from conformance.oracle.reference import Reference
+from conformance.properties.shared.dtypes import first_dtypes
+from conformance.properties.shared.execution import cases, copy_in
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 
@@ -59,13 +60,13 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
         index = sample.index
 
         def equal(
-            actual: Any, expected: Any, free: bool = free, index: int = index, want: Expected = want
+            actual: Any, expected: Any, free: bool = free, index: int = index, want: Reference = want
         ) -> None:
             if free or not isinstance(expected, torch.Tensor) or expected.is_meta:
                 return
             applied = rule(subject.name, expected.dtype)
             bound = applied.tolerance(
-                expected.dtype, want.computed, elements=want.elements, precision=target.precision
+                expected.dtype, want.coarsest_dtype, elements=want.elements, precision=target.precision
             )
             compare_values(
                 recorder,
@@ -100,12 +101,12 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             fact(recorder, outcome.ok, Kind.METADATA, message, sample=index)
 
 
-def _spread(want: Expected, expected: torch.Tensor) -> torch.Tensor | None:
+def _spread(want: Reference, expected: torch.Tensor) -> torch.Tensor | None:
     """Return the condition term of the part of the oracle's result that has the form of ``expected``.
 
     A subclass may lead the operator through other kernels, which round elsewhere.
     """
-    for part, spread in zip(trees.tensors(want.plain), want.spread, strict=False):
+    for part, spread in zip(trees.tensors(want.outputs), want.sensitivity, strict=False):
         if spread is not None and part.shape == expected.shape:
             return spread
     return None

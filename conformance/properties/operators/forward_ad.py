@@ -19,13 +19,8 @@ from conformance.framework.tolerances import rule
 from conformance.model.verdicts import Kind
 from conformance.oracle.sensitivity import coarsest
 from conformance.properties.operators import _gradients
-from conformance.properties.operators._common import (
-    WRITES_TWICE,
-    dtype_under_test,
-    dtypes_of,
-    has_fixed_derivative,
-    pristine,
-)
+from conformance.properties.shared.dtypes import dtype_under_test, dtypes_of, has_fixed_derivative, pristine
+from conformance.properties.shared.execution import WRITES_TWICE
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject

@@ -15,7 +15,7 @@ from conformance.framework.recorder import Recorder
 from conformance.framework.tolerances import unit_of
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradient_sensitivity, _gradients
-from conformance.properties.operators._common import differentiable, dtype_under_test, pristine
+from conformance.properties.shared.dtypes import differentiable, dtype_under_test, pristine
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject

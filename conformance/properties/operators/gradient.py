@@ -11,7 +11,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import _gradients
-from conformance.properties.operators._common import differentiable, pristine
+from conformance.properties.shared.dtypes import differentiable, pristine
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
 

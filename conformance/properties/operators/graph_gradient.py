@@ -12,7 +12,7 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.oracle.replay_data import renewed
 from conformance.properties.operators import _compile_checks, _gradient_tolerance, _gradients, _graph_replay
-from conformance.properties.operators._common import differentiable, dtype_under_test
+from conformance.properties.shared.dtypes import differentiable, dtype_under_test
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -80,7 +80,7 @@ def forward_and_backward(subject: Subject, cotangents: list[torch.Tensor]) -> Ca
 
     def call(sample: Sample) -> Any:
         inputs = _gradients.inputs_of(sample)
-        outputs = _gradients.outputs_of(subject.info, _compile_checks.plain(subject), sample)
+        outputs = _gradients.outputs_of(subject.info, _compile_checks.unseeded_operator(subject), sample)
         if len(outputs) != len(cotangents) or not inputs:
             return outputs, []
         return outputs, list(torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True))

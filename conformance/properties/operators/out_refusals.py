@@ -12,7 +12,9 @@ from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
 from conformance.properties.operators import out
-from conformance.properties.operators._common import cases, first_dtypes, is_factory
+from conformance.properties.shared.comparison import is_factory
+from conformance.properties.shared.dtypes import first_dtypes
+from conformance.properties.shared.execution import cases
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
 from conformance.target.target import Target
@@ -53,7 +55,7 @@ def _refused(
         if not parts or not fits(target, sample, parts):
             continue
         given = [make(target, part) for part in parts]
-        outcome = out.call(target, subject, recorder, sample, given, want.plain, grad=grad)
+        outcome = out.call(target, subject, recorder, sample, given, want.outputs, grad=grad)
         if outcome is not None:
             _judge(recorder, sample, outcome, label)
         return

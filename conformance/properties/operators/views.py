@@ -15,7 +15,8 @@ from conformance.framework.compare import compare_exact, compare_metadata, fact,
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
 from conformance.model.verdicts import Kind
-from conformance.properties.operators._common import cases, copy_in, failed_call, first_dtypes, pristine, run
+from conformance.properties.shared.dtypes import first_dtypes, pristine
+from conformance.properties.shared.execution import cases, copy_in, report_failed_call, run
 from conformance.samples.copies import to_host
 from conformance.samples.operators import Sample
 from conformance.subjects.torch_databases import Subject
@@ -86,7 +87,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
             continue
         outcome = run(target, subject.info.op, copy)
         if not outcome.ok:
-            failed_call(target, recorder, sample, outcome)
+            report_failed_call(target, recorder, sample, outcome)
             continue
         _compare(recorder, sample, host, copy, reference_call.value, outcome.value)
 

@@ -14,7 +14,7 @@ from conformance.framework.tolerances import Tolerance, rule
 from conformance.model.verdicts import Kind
 from conformance.oracle.optimizers import (
     Observation,
-    OptimizerExpected,
+    OptimizerReference,
     Procedure,
     expected,
     for_loop,
@@ -112,7 +112,7 @@ def cases(
     own_limit: int | None = None,
     *,
     such_that: Callable[[OptimizerSample], bool] = lambda sample: True,
-) -> Iterator[tuple[OptimizerSample, OptimizerExpected]]:
+) -> Iterator[tuple[OptimizerSample, OptimizerReference]]:
     """Yield the chosen samples with the oracle's values; those without an oracle are noted and left out."""
     for sample in chosen(target, subject, recorder, own_limit, such_that=such_that):
         want = expected(subject, sample, procedure)
@@ -165,19 +165,19 @@ def compare_observation(
     subject: Subject,
     sample: OptimizerSample,
     actual: Observation,
-    want: OptimizerExpected,
+    want: OptimizerReference,
     *,
     label: str,
 ) -> bool:
     """Compare parameters and states with the oracle: names, metadata, values."""
-    plain = want.plain if want.plain is not None else want.precise
+    plain = want.outputs if want.outputs is not None else want.high_precision
     text = f"{sample.describe()} ({label}) shows {', '.join(actual)}, expected {', '.join(plain)}."
     if not fact(recorder, set(actual) == set(plain), Kind.STATE, text, sample=sample.index):
         return False
     good = True
     for name, base in plain.items():
         part_label = f"{name} of {sample.describe()} ({label})"
-        value, precise = actual[name], want.precise[name]
+        value, precise = actual[name], want.high_precision[name]
         if name.startswith(("step of", "n_iter")) or not isinstance(base, torch.Tensor) or base.dim() == 0:
             good &= _compare_number(recorder, subject, target, sample, value, precise, part_label)
             continue
@@ -203,13 +203,13 @@ def allowance(
     subject: Subject,
     sample: OptimizerSample,
     value: torch.Tensor,
-    want: OptimizerExpected,
+    want: OptimizerReference,
     name: str,
 ) -> tuple[Tolerance, torch.Tensor]:
     """Return the bound of one result, and the magnitude in addition to the expected value's (float64)."""
     bound = bound_of(subject, target, _computed(subject, sample), value.dtype, max(1, value.numel()))
-    precise = want.precise[name]
-    spread = want.spread.get(name, torch.zeros(precise.shape, dtype=torch.float64))
+    precise = want.high_precision[name]
+    spread = want.sensitivity.get(name, torch.zeros(precise.shape, dtype=torch.float64))
     if name.startswith("gradient") and precise.numel():  # sums over paths, hence compared in the norm
         spread = spread + float(precise.abs().max())
     if name.startswith("parameter") and precise.numel():

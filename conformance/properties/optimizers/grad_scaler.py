@@ -55,9 +55,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                         continue
                 if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
                     shown, before, after, scales = outcome.value
-                    common.compare_observation(
-                        target, recorder, subject, sample, shown, want, label=what
-                    )
+                    common.compare_observation(target, recorder, subject, sample, shown, want, label=what)
                     _left_out(recorder, sample, before, after, scales, what)
 
 

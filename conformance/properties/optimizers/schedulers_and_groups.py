@@ -74,9 +74,7 @@ def check_tensor(target: Target, subject: Subject, recorder: Recorder) -> None:
                 what = f"{word}, lr on {place}"
                 if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
                     shown, rate = outcome.value
-                    common.compare_observation(
-                        target, recorder, subject, sample, shown, want, label=what
-                    )
+                    common.compare_observation(target, recorder, subject, sample, shown, want, label=what)
                     text = f"the learning rate of {sample.describe()} ({what})"
                     compare_values(recorder, rate, torch.tensor(_RATE), label=text, sample=sample.index)
 
@@ -167,9 +165,7 @@ def check_groups(target: Target, subject: Subject, recorder: Recorder) -> None:
             outcome = common.run_on(target, sample, GROUPS, options)
             what = f"{word}, three groups"
             if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
-                common.compare_observation(
-                    target, recorder, subject, sample, outcome.value, want, label=what
-                )
+                common.compare_observation(target, recorder, subject, sample, outcome.value, want, label=what)
 
 
 def applies_missing(target: Target, subject: Subject) -> Sequence[str]:

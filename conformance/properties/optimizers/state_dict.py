@@ -58,9 +58,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 what = f"{word}, {route}"
                 if common.succeeded(target, recorder, outcome, f"{sample.describe()} ({what})", sample.index):
                     shown, untouched = outcome.value
-                    common.compare_observation(
-                        target, recorder, subject, sample, shown, want, label=what
-                    )
+                    common.compare_observation(target, recorder, subject, sample, shown, want, label=what)
                     _compare_saved(recorder, sample, untouched, what)
 
 

@@ -1,4 +1,4 @@
-// The engine's switches and counters: queues, learned calls, events for listeners.
+// The engine's settings and counters: queues, output metadata, telemetry events.
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -12,11 +12,11 @@
 #include "engine/output_metadata_cache.h"
 #include "graph/prepared_call.h"
 #include "memory/race_check.h"
-#include "runtime/stream_gate.h"
 #include "runtime/gil.h"
-#include "runtime/telemetry.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
+#include "runtime/stream_gate.h"
+#include "runtime/telemetry.h"
 
 namespace py = pybind11;
 
@@ -30,8 +30,8 @@ struct TelemetryEvent {
   runtime::TelemetryParameters parameters;
 };
 
-// Notices come on any thread, with or without the interpreter's lock, and while a recorder has its own
-// locked: Python receives them when its main thread is next at a safe point.
+// Telemetry events occur on any thread, with or without the GIL, and while a recorder holds its lock. Python
+// receives them when its main thread reaches the next safe point.
 std::mutex g_mutex;
 std::deque<TelemetryEvent> g_telemetry_events;
 PyObject* g_callback = nullptr;
@@ -81,7 +81,7 @@ void* release_interpreter() {
   return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
 }
 
-// The innermost line outside torch and this package.
+// Returns the innermost line outside torch and this package.
 std::string python_line() {
   if (!Py_IsInitialized()) {
     return "";
@@ -102,21 +102,22 @@ std::string python_line() {
 
 void bind_engine(py::module& m) {
   runtime::set_gil_functions({&release_interpreter, [](void* released) {
-                                   PyEval_RestoreThread(static_cast<PyThreadState*>(released));
-                                 }});
+                                PyEval_RestoreThread(static_cast<PyThreadState*>(released));
+                              }});
   m.def("set_pipeline", &runtime::set_pipeline_enabled, py::arg("enabled"));
   m.def("set_queue_all",
         &runtime::set_queue_all,
         py::arg("delay_us"),
         py::arg("seed") = 0,
-        "Every operator that can be goes through its stream's queue, behind a pause; -1: off.");
+        "Queue every operator that can be deferred, after a delay of up to `delay_us`. -1 disables this.");
   m.def("set_record_lines", [](bool on) {
     engine::set_line_source(on ? std::function<std::string()>(&python_line) : std::function<std::string()>());
   });
   m.def("shutdown", &runtime::shutdown_queues, py::call_guard<py::gil_scoped_release>());
   m.def("enqueue_delay",
         [](double seconds) { runtime::enqueue_delay(runtime::current_stream_id(), seconds); });
-  py::class_<runtime::StreamGate>(m, "Gate", "Holds the current stream's later work back until it is opened.")
+  py::class_<runtime::StreamGate>(
+      m, "Gate", "Blocks later work of the current stream until open() is called.")
       .def(py::init<>())
       .def("enqueue", [](runtime::StreamGate& self) { self.enqueue(runtime::current_stream_id()); })
       .def("open", &runtime::StreamGate::open);
@@ -136,7 +137,7 @@ void bind_engine(py::module& m) {
   });
   m.def("take_order_reports",
         &memory::take_race_reports,
-        "Missing waits between streams that HPU_REFERENCE_STREAM_ORDER=events has found; forgets them.");
+        "Return and clear the missing waits between streams found under HPU_REFERENCE_STREAM_ORDER=events.");
   m.def("clear_learned", &engine::clear_output_metadata);
   m.def("set_keeps_learned", &engine::set_output_metadata_cache_enabled, py::arg("on"));
   m.def("executed_ops", [] {
@@ -148,7 +149,7 @@ void bind_engine(py::module& m) {
   });
   m.def("reset_executed_ops", &engine::reset_executed_operators);
   m.def("set_event_callback", &set_event_callback, py::arg("callback"));
-  m.def("take_events", [] { deliver(nullptr); }, "Deliver what the callback has not heard yet, now.");
+  m.def("take_events", [] { deliver(nullptr); }, "Deliver all pending telemetry events to the callback now.");
 }
 
 }  // namespace hpu_reference::bindings

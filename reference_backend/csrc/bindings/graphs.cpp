@@ -1,4 +1,4 @@
-// Graphs: capture, replay, and their descriptions for the fuser and for people.
+// Graphs: capture, replay, and their descriptions for the fuser and for readers.
 #include <pybind11/complex.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
@@ -177,8 +177,8 @@ std::vector<graph::AotiArgument> fused_arguments(const py::list& arguments) {
   return result;
 }
 
-// Calls a Python function with CPU tensors over the bytes of the device tensors; CPU tensors that it makes
-// become device tensors. `writes`: the function changes values of its arguments.
+// Calls a Python function with CPU tensors over the bytes of the device tensors. CPU tensors that the
+// function creates become device tensors. `writes`: the function changes values of its arguments.
 py::list call_on_host(const py::function& function, const py::list& values, bool writes) {
   if (runtime::is_work_pending()) {
     const py::gil_scoped_release release;
@@ -209,7 +209,7 @@ py::list call_on_host(const py::function& function, const py::list& values, bool
   call.finish();
   struct Item {
     at::Tensor tensor;
-    py::object other;
+    py::object python_object;
   };
   std::vector<Item> items;
   for (const py::handle& value : returned) {
@@ -223,7 +223,7 @@ py::list call_on_host(const py::function& function, const py::list& values, bool
   py::list results;
   for (Item& item : items) {
     if (!item.tensor.defined()) {
-      results.append(item.other);
+      results.append(item.python_object);
     } else if (kernels::is_device_tensor(item.tensor)) {
       results.append(item.tensor);
     } else {
@@ -254,8 +254,11 @@ void bind_graphs(py::module& m) {
           },
           py::arg("path"),
           py::arg("arguments"),
-          "Compiled code, and what it takes: (buffer, dtype, sizes, strides, offset, written) in order.")
-      .def("uses", &Capture::uses, py::arg("tensor"), "Whether a call of the graph touches its memory.")
+          "Set compiled code and its arguments in order: (buffer, dtype, sizes, strides, offset, written).")
+      .def("uses",
+           &Capture::uses,
+           py::arg("tensor"),
+           "Return whether a call of the graph accesses the tensor's memory.")
       .def_property_readonly("key", [](const Capture& self) { return py::hash(py::str(self.dump("text"))); })
       .def("prepare", &Capture::prepare, "Run the passes now instead of at the first replay.", Release())
       .def_property_readonly("num_ops", &Capture::size)

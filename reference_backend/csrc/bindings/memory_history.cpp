@@ -1,4 +1,4 @@
-// The history of the device's memory, in the form that torch's viewer reads.
+// The history of the device's memory, in the format of torch's memory viewer.
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -26,7 +26,7 @@ const char* name_of(memory::HistoryEvent::Action action) {
   return "";
 }
 
-// The frames of many stacks: one object for each stack, shared by those that have it.
+// The frames of many stacks. Events with the same stack share one Python object.
 class Frames {
  public:
   void add(const memory::Stack& stack) {
@@ -37,7 +37,7 @@ class Frames {
   void symbolize() {
     frames_ = torch::py_symbolize(stacks_);
   }
-  // In the order in which they were wanted.
+  // Returns the frames of the stacks in the order of the add() calls.
   py::object next(const memory::Stack& stack) {
     return stack == nullptr ? py::list() : frames_[next_++];
   }
@@ -48,7 +48,7 @@ class Frames {
   std::size_t next_ = 0;
 };
 
-// {"blocks": [(address, bytes, stream, state, frames)], "events": [(action, address, bytes, stream,
+// Returns {"blocks": [(address, bytes, stream, state, frames)], "events": [(action, address, bytes, stream,
 // microseconds, available, metadata, frames)], "dropped": int}.
 py::dict snapshot() {
   torch::freeDeadCapturedTracebackFrames();
@@ -86,7 +86,7 @@ py::dict snapshot() {
   return result;
 }
 
-// The observer belongs to Python: it is called and dropped with the interpreter's lock.
+// The observer is a Python object: it is called and destroyed with the GIL held.
 void set_observer(const py::object& function) {
   if (function.is_none()) {
     memory::set_out_of_memory_observer({});
@@ -101,7 +101,7 @@ void set_observer(const py::object& function) {
     try {
       py::reinterpret_borrow<py::object>(callback.get())(bytes, in_use, limit);
     } catch (py::error_already_set& error) {
-      error.discard_as_unraisable("the observer of a shortage of memory");
+      error.discard_as_unraisable("the out-of-memory observer");
     }
   });
 }

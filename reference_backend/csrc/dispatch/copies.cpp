@@ -1,4 +1,4 @@
-// Copies within the device and between it and the host, and reading one element into Python.
+// Copies within the device and between device and host, and the read of one element into Python.
 #include "dispatch/copies.h"
 
 #include <ATen/ExpandUtils.h>
@@ -13,14 +13,14 @@
 
 #include "dispatch/boxed_kernel.h"
 #include "engine/call.h"
-#include "graph/lazy.h"
 #include "graph/capture_recorder.h"
+#include "graph/lazy.h"
+#include "kernels/hardware_limits.h"
 #include "kernels/host_call.h"
 #include "kernels/operator_plan.h"
-#include "kernels/hardware_limits.h"
 #include "kernels/trace_labels.h"
-#include "memory/allocator.h"
 #include "memory/access_set.h"
+#include "memory/allocator.h"
 #include "memory/pinned.h"
 #include "runtime/host_access.h"
 #include "runtime/queue.h"
@@ -59,7 +59,7 @@ void copy_now(at::Tensor& self, const at::Tensor& source, bool non_blocking, boo
     at::_ops::copy_::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), to, from, non_blocking);
   }
   if (C10_UNLIKELY(kernels::has_hardware_limits()) && kernels::is_device_tensor(self)) {
-    kernels::narrow(to);
+    kernels::round_to_hardware(to);
   }
 }
 
@@ -74,7 +74,7 @@ bool is_dense_device(const at::Tensor& tensor) {
          memory::block_of(tensor.storage().data_ptr()) != nullptr;
 }
 
-// A copy between pinned host memory and the device, behind what is queued.
+// A queued copy between pinned host memory and the device.
 class CopyWork final : public runtime::Work {
  public:
   CopyWork(engine::Call&& call, c10::Storage host) : call_(std::move(call)), host_(std::move(host)) {
@@ -82,8 +82,8 @@ class CopyWork final : public runtime::Work {
   void run() override {
     call_.run();
   }
-  // The user's tensor may have died meanwhile: objects that Python has attached to its storage must die on
-  // the host.
+  // The user's tensor may have been destroyed meanwhile. Python objects attached to its storage must be
+  // destroyed on a host thread.
   bool released_on_host() const override {
     return true;
   }
@@ -96,7 +96,8 @@ class CopyWork final : public runtime::Work {
   c10::Storage host_;
 };
 
-// Size from which on a copy is worth a queue; smaller ones on an idle stream are done sooner than queued.
+// Minimum size of a copy that is worth a queue. On an idle stream, a smaller copy takes less time than
+// queueing it.
 constexpr std::size_t kWorthQueue = std::size_t{1} << 20;
 std::atomic<bool> g_queues_to_device{true};
 std::atomic<bool> g_queues_to_host{true};
@@ -120,21 +121,22 @@ bool enqueue_copy(at::Tensor& self, const at::Tensor& source) {
     return false;
   }
   if (!at::is_expandable_to(source.sizes(), self.sizes())) {
-    return false;  // the copy itself throws, at once
+    return false;  // the copy itself throws at once
   }
   runtime::release_finished_work();
   engine::Call call = engine::make_host_copy(plan(), self, source, [](c10::StorageImpl* storage) {
     memory::mark_used_later(storage);
     return engine::make_host_storage(memory::arena().to_host(storage->data_ptr().get()), storage->nbytes());
   });
-  access_set.enqueue(stream, std::make_unique<CopyWork>(std::move(call), host.storage()), /*keeps=*/true);
+  access_set.enqueue(
+      stream, std::make_unique<CopyWork>(std::move(call), host.storage()), /*retain_memory=*/true);
   return true;
 }
 
 void copy_in_order(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   const bool to_host = !kernels::is_device_tensor(self);
   if (source.numel() == 0) {
-    const runtime::InlineScope scope;  // nothing is read or written
+    const runtime::InlineScope scope;  // an empty copy reads and writes nothing
     copy_now(self, source, non_blocking, /*surface=*/false);
     return;
   }
@@ -163,9 +165,9 @@ void copy_in_order(at::Tensor& self, const at::Tensor& source, bool non_blocking
   copy_now(self, source, non_blocking, /*surface=*/to_host);
 }
 
-// Either side may be a CPU tensor: both are host views or host tensors to the CPU's copy, which converts
-// dtypes, resolves conj and neg bits and broadcasts.
-at::Tensor& copy_any(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
+// Either tensor may be a CPU tensor. The CPU's copy sees host aliases and host tensors. It converts dtypes,
+// resolves conj and neg bits and broadcasts.
+at::Tensor& copy_between_devices(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 21;
   const bool needs_ordering = runtime::is_work_pending() || non_blocking || self.numel() >= kLarge;
   if (C10_LIKELY(!needs_ordering)) {
@@ -182,9 +184,9 @@ at::Tensor& copy_any(at::Tensor& self, const at::Tensor& source, bool non_blocki
 
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   if (C10_UNLIKELY(kernels::has_hardware_limits())) {
-    return copy_any(self, kernels::narrowed_source(self, source), non_blocking);
+    return copy_between_devices(self, kernels::rounded_source(self, source), non_blocking);
   }
-  return copy_any(self, source, non_blocking);
+  return copy_between_devices(self, source, non_blocking);
 }
 
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& destination, bool non_blocking) {
@@ -206,7 +208,7 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   return at::native::_local_scalar_dense_cpu(host);
 }
 
-// torch's own ignores the requested device and puts the result on the device of the quantized tensor.
+// torch's function ignores the requested device and puts the result on the device of the quantized tensor.
 at::Tensor quantized_to_copy(const at::Tensor& self,
                              std::optional<at::ScalarType> dtype,
                              std::optional<at::Layout> layout,

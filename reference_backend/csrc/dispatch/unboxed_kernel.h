@@ -1,5 +1,6 @@
-// The front door of an operator that small programs call often: as BoxedKernel, without a stack of values
-// between torch and the kernel. A call that the engine may hold back takes the boxed way.
+// The entry kernel of operators that small programs call often. It does the same as BoxedKernel, without a
+// stack of values between torch and the kernel. A call that the engine may defer is forwarded to the boxed
+// kernel.
 #pragma once
 
 #include <ATen/core/boxing/BoxedKernel.h>
@@ -19,8 +20,8 @@
 
 namespace hpu_reference::dispatch {
 
-// `Operator` is one of torch's at::_ops: its arguments are tensors of the device, and values that need no
-// conversion; it returns one tensor, or the argument that it writes.
+// `Operator` is one of torch's at::_ops. Its arguments are device tensors and values that need no conversion.
+// It returns one tensor or the argument that it writes.
 template <class Operator, class Schema = typename Operator::schema>
 class UnboxedKernel;
 
@@ -40,7 +41,7 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
       !std::is_convertible_v<std::remove_cvref_t<Argument>, std::optional<at::Device>> &&
       !std::is_convertible_v<std::remove_cvref_t<Argument>, std::optional<at::Generator>>;
   static_assert(((kIsTensor<Arguments> || kNeedsNoConversion<Arguments>) && ...));
-  // What the CPU's kernel is given: a tensor of its own, else the caller's value.
+  // The type of an argument of the CPU kernel: a host alias for a tensor, otherwise the caller's value.
   template <class Argument>
   using KernelArgument = std::conditional_t<kIsTensor<Argument>, at::Tensor, Argument>;
 
@@ -57,7 +58,8 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
           boxed_, op_, c10::DispatchKeySet(c10::DispatchKey::HPU), std::forward<Arguments>(arguments)...);
     }
     kernels::HostCall call(/*redirect=*/true, /*surface=*/false, /*offered=*/true);
-    // In braces, so that arguments are looked at in their order: the first wrong one is the one reported.
+    // The braces guarantee that arguments are converted in order: the first invalid argument is the one
+    // reported.
     std::tuple<KernelArgument<Arguments>...> kernel_arguments{host<Arguments>(call, arguments)...};
     const auto run = [&](auto&... values) {
       runtime::TraceSpan span(runtime::TraceKind::Kernel, plan_->name);
@@ -83,7 +85,7 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
     }
   }
 
-  // True if the boxed way does nothing for this operator that is left out here.
+  // Returns true if the boxed kernel does nothing for this operator that is missing here.
   static bool covers(const kernels::OperatorPlan& plan) {
     const auto any = [](const std::vector<bool>& flags) {
       return std::find(flags.begin(), flags.end(), true) != flags.end();
@@ -119,7 +121,8 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
     (visit(values), ...);
   }
 
-  // The CPU's kernels of these operators have every dtype but those, which only the boxed way widens.
+  // Returns true for arguments of 8-bit floats. CPU kernels of these operators support every other dtype;
+  // only the boxed kernel upcasts.
   static bool has_float8(const Arguments&... arguments) {
     const auto visit = [](const auto& argument) {
       if constexpr (kIsTensor<decltype(argument)>) {
@@ -146,7 +149,7 @@ class UnboxedKernel<Operator, Returned(Arguments...)> final : public c10::Operat
     }
   }
 
-  // The argument that is written: the only one that is not constant.
+  // Returns the written argument: the only one that is not constant.
   static at::Tensor& written(Arguments&... arguments) {
     at::Tensor* written_tensor = nullptr;
     const auto visit = [&](auto& argument) {

@@ -142,7 +142,7 @@ void check_splits(const at::Tensor& tensor,
     sum += split;
   }
   TORCH_CHECK_VALUE(tensor.dim() > 0 && sum == tensor.size(0),
-                    "Split sizes doesn't match total dim 0 size: those of the ",
+                    "Split sizes doesn't match total dim 0 size: the splits of the ",
                     of,
                     " tensor add up to ",
                     sum,
@@ -200,7 +200,8 @@ Tensors Reduction::view(const Tensors& hosts) const {
 Reduction reduction_of(const c10d::ReduceOp& operation, at::ScalarType dtype) {
   using Type = c10d::ReduceOp::RedOpType;
   const Type type = operation;
-  const bool is_supported = type == Type::SUM || type == Type::PRODUCT || type == Type::MIN || type == Type::MAX;
+  const bool is_supported =
+      type == Type::SUM || type == Type::PRODUCT || type == Type::MIN || type == Type::MAX;
   TORCH_CHECK_VALUE(
       is_supported,
       "Unsupported ReduceOp for HCCL process group: use SUM, PRODUCT, MIN or MAX (an average is the "

@@ -1,8 +1,9 @@
-// torch's c10d operators on the HPU key: each hands its tensors to the group's backend for hpu. Without them
-// the catch-all kernel would give gloo's CPU kernels host views that belong to no process group for the CPU.
+// torch's c10d operators on the HPU key: each forwards its tensors to the group's backend for hpu. Without
+// them, the catch-all kernel would pass host aliases to gloo's CPU kernels, although no CPU process group
+// exists for them.
 //
-// The kernels are boxed and take arguments by name: releases of torch add some, and change how C++ passes
-// them.
+// The kernels are boxed and read arguments by name, because releases of torch add arguments and change how
+// C++ passes them.
 #include <ATen/ops/any.h>
 #include <ATen/ops/isnan.h>
 #include <torch/custom_class.h>
@@ -26,7 +27,7 @@ class Arguments {
       : schema_(op.schema()), values_(stack.data() + (stack.size() - op.schema().arguments().size())) {
   }
 
-  // Null if this torch's operator has no such argument.
+  // Returns null if the operator of this torch release does not have the argument.
   const c10::IValue* find(const char* name) const {
     const auto position = schema_.argumentIndexWithName(name);
     return position.has_value() ? values_ + *position : nullptr;
@@ -84,7 +85,7 @@ using Handler = WorkPtr (*)(const Arguments&);
 
 BetweenGraphs g_between_graphs;
 
-// Calls the handler and returns its work, behind the argument `Shown` if the operator returns one.
+// Calls the handler and returns its work, after the argument `returned_argument` if the operator returns one.
 template <Handler handler, const char* const* returned_argument>
 void kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (runtime::is_capturing() && g_between_graphs) {
@@ -124,7 +125,8 @@ WorkPtr allreduce(const Arguments& arguments) {
 
 WorkPtr allreduce_coalesced(const Arguments& arguments) {
   Tensors tensors = arguments.tensors("tensors");
-  return arguments.backend().allreduce_coalesced(tensors, arguments.reducing<c10d::AllreduceCoalescedOptions>());
+  return arguments.backend().allreduce_coalesced(tensors,
+                                                 arguments.reducing<c10d::AllreduceCoalescedOptions>());
 }
 
 WorkPtr reduce(const Arguments& arguments) {
@@ -150,7 +152,8 @@ WorkPtr allgather_base(const Arguments& arguments) {
 WorkPtr allgather_coalesced(const Arguments& arguments) {
   std::vector<Tensors> outputs = arguments.lists("output_lists");
   Tensors inputs = arguments.tensors("input_list");
-  return arguments.backend().allgather_coalesced(outputs, inputs, arguments.options<c10d::AllgatherOptions>());
+  return arguments.backend().allgather_coalesced(
+      outputs, inputs, arguments.options<c10d::AllgatherOptions>());
 }
 
 WorkPtr allgather_into_tensor_coalesced(const Arguments& arguments) {
@@ -163,13 +166,15 @@ WorkPtr allgather_into_tensor_coalesced(const Arguments& arguments) {
 WorkPtr reduce_scatter(const Arguments& arguments) {
   Tensors outputs = arguments.tensors("output_tensors");
   std::vector<Tensors> inputs = arguments.lists("input_tensors");
-  return arguments.backend().reduce_scatter(outputs, inputs, arguments.reducing<c10d::ReduceScatterOptions>());
+  return arguments.backend().reduce_scatter(
+      outputs, inputs, arguments.reducing<c10d::ReduceScatterOptions>());
 }
 
 WorkPtr reduce_scatter_base(const Arguments& arguments) {
   at::Tensor output = arguments.tensor("output_tensor");
   at::Tensor input = arguments.tensor("input_tensor");
-  return arguments.backend()._reduce_scatter_base(output, input, arguments.reducing<c10d::ReduceScatterOptions>());
+  return arguments.backend()._reduce_scatter_base(
+      output, input, arguments.reducing<c10d::ReduceScatterOptions>());
 }
 
 WorkPtr reduce_scatter_tensor_coalesced(const Arguments& arguments) {
@@ -233,14 +238,14 @@ WorkPtr recv_any_source(const Arguments& arguments) {
   return arguments.backend().recvAnysource(tensors, static_cast<int>(arguments.integer("tag")));
 }
 
-// Made of the device's own operators, so that it is right in every mode. As on the CPU it looks at real
-// floating-point numbers only.
+// Composed of device operators, so that it works in every mode. Like the CPU, it checks only real
+// floating-point tensors.
 void check_for_nan(const at::Tensor& tensor) {
   if (!at::isFloatingType(tensor.scalar_type())) {
     return;
   }
-  const bool narrow = tensor.element_size() == 1;  // float8 has no isnan
-  TORCH_CHECK(!at::any(at::isnan(narrow ? tensor.to(at::kFloat) : tensor)).item<bool>(),
+  const bool is_float8 = tensor.element_size() == 1;  // float8 has no isnan
+  TORCH_CHECK(!at::any(at::isnan(is_float8 ? tensor.to(at::kFloat) : tensor)).item<bool>(),
               "NaN found in input tensor.");
 }
 

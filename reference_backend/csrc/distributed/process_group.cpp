@@ -36,11 +36,10 @@ ProcessGroupHccl::ProcessGroupHccl(c10::intrusive_ptr<c10d::Backend> gloo,
       synchronizes_first_(synchronizes_first) {
 }
 
-// Transfers that are still running have references to gloo and to the shared memory, and end on the channel's
-// thread.
+// Transfers that are still running reference gloo and the shared memory, and end on the channel's thread.
 ProcessGroupHccl::~ProcessGroupHccl() {
   if (shared_ != nullptr && runtime::is_queue_idle(collectives_.stream())) {
-    shared_->leave();  // at once: what has run may be released much later
+    shared_->leave();  // at once: finished work may be released much later
   }
 }
 
@@ -78,12 +77,12 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
                                                   Request&& request,
                                                   bool numbered,
                                                   bool blocking) {
-  // It would run now and be missing from each replay: wrong values, and no error.
+  // The collective would run now and be missing from each replay, with wrong values and without an error.
   TORCH_CHECK(!runtime::is_capturing(),
               "collective nonSFG is not supported during hpu graph capturing: ",
               c10d::opTypeToString(request.operation),
-              " of hccl; end the capture before it and begin another one behind it");
-  // Not for messages: two ranks that each send before they receive would wait for one another.
+              " of hccl; end the capture before the collective and begin another capture after it");
+  // Not for sends and receives: two ranks that each send before they receive would deadlock.
   const bool synchronizes_first = synchronizes_first_ && numbered && !request.message;
   const bool waits = synchronizes_first || (g_blocking_collectives && numbered && !request.message);
   std::uint64_t number = 0;
@@ -111,7 +110,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
   if (request.shared != nullptr && request.shared->is_small() && !synchronizes_first) {
     attempt = [shared = request.shared] { return shared->attempt(); };
   }
-  // It may outlive the group, but not gloo.
+  // The work may outlive the group, but not gloo.
   auto run = [gloo = gloo_,
               missing_rank_report = missing_rank_report_,
               shared = std::move(request.shared),
@@ -123,8 +122,8 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::issue(Channel& channel,
       if (rendezvous_number != 0) {
         missing_rank_report->rendezvous(collective, rendezvous_number);
       }
-      if (shared != nullptr &&
-          shared->finish(missing_rank_report->arrival_delay(collective), [&] { missing_rank_report->record_arrival(collective); })) {
+      if (shared != nullptr && shared->finish(missing_rank_report->arrival_delay(collective),
+                                              [&] { missing_rank_report->record_arrival(collective); })) {
         return;
       }
       for (const WorkPtr& work : start(*gloo)) {
@@ -160,7 +159,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::submit(Request&& request) {
     lock.unlock();
     return issue(collectives_, std::move(request), /*numbered=*/true, /*blocking=*/false);
   }
-  // In one order on all ranks, so that gloo's tags agree, and none waits for another.
+  // One order on all ranks, so that gloo's tags match, without waiting between the parts.
   batch_->start = [before = std::move(batch_->start), next = std::move(request.start)](c10d::Backend& gloo) {
     std::vector<WorkPtr> works = before(gloo);
     for (WorkPtr& work : next(gloo)) {
@@ -172,7 +171,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::submit(Request&& request) {
   batch_->outputs.insert(batch_->outputs.end(), request.outputs.begin(), request.outputs.end());
   batch_->timeout = std::max(batch_->timeout, request.timeout);
   batch_->message = batch_->message && request.message;
-  // No caller waits for a part of the batch; its end waits for the whole.
+  // No caller waits for a part of the batch; endCoalescing() waits for the whole.
   return c10::make_intrusive<c10d::Work>(rank_, request.operation);
 }
 
@@ -223,10 +222,13 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allreduce(Tensors& tensors,
   gloo_options.reduceOp = reduction.operation;
   gloo_options.timeout = timeout_of(options.timeout);
   Tensors hosts = reduction.view(hosts_of(tensors));
-  Request request{
-      OpType::ALLREDUCE, tensors, tensors, gloo_options.timeout, [hosts, gloo_options](c10d::Backend& gloo) mutable {
-        return std::vector<WorkPtr>{gloo.allreduce(hosts, gloo_options)};
-      }};
+  Request request{OpType::ALLREDUCE,
+                  tensors,
+                  tensors,
+                  gloo_options.timeout,
+                  [hosts, gloo_options](c10d::Backend& gloo) mutable {
+                    return std::vector<WorkPtr>{gloo.allreduce(hosts, gloo_options)};
+                  }};
   if (shared_ != nullptr) {
     request.shared =
         std::make_shared<SharedReduce>(shared_, hosts.front(), reduction.operation, gloo_options.timeout);
@@ -268,7 +270,7 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce(Tensors& tensors, const c10d:
                  tensors,
                  gloo_options.timeout,
                  [host = reduction.view(host_of(tensor)), gloo_options, is_root](c10d::Backend& gloo) {
-                   // Ranks other than the root keep their values; gloo would leave partial sums there.
+                   // Ranks other than the root keep their values; gloo would leave partial sums in them.
                    Tensors single{is_root ? host : host.clone()};
                    return std::vector<WorkPtr>{gloo.reduce(single, gloo_options)};
                  }});
@@ -283,13 +285,15 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather(std::vector<Tensors>& outp
   gloo_options.timeout = timeout_of(options.timeout);
   Tensors used = outputs.front();
   used.push_back(input);
-  return submit(
-      {OpType::ALLGATHER,
-       std::move(used),
-       outputs.front(),
-       gloo_options.timeout,
-       [to = std::vector<Tensors>{hosts_of(outputs.front())}, from = hosts_of(inputs), gloo_options](
-           c10d::Backend& gloo) mutable { return std::vector<WorkPtr>{gloo.allgather(to, from, gloo_options)}; }});
+  return submit({OpType::ALLGATHER,
+                 std::move(used),
+                 outputs.front(),
+                 gloo_options.timeout,
+                 [to = std::vector<Tensors>{hosts_of(outputs.front())},
+                  from = hosts_of(inputs),
+                  gloo_options](c10d::Backend& gloo) mutable {
+                   return std::vector<WorkPtr>{gloo.allgather(to, from, gloo_options)};
+                 }});
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::_allgather_base(at::Tensor& output,
@@ -319,18 +323,18 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather_into_tensor_coalesced(
   gloo_options.timeout = timeout_of(options.timeout);
   Tensors used = outputs;
   used.insert(used.end(), inputs.begin(), inputs.end());
-  return submit(
-      {OpType::_ALLGATHER_BASE,
-       std::move(used),
-       outputs,
-       gloo_options.timeout,
-       [to = flat(hosts_of(outputs)), from = flat(hosts_of(inputs)), gloo_options](c10d::Backend& gloo) mutable {
-         std::vector<WorkPtr> works;
-         for (std::size_t index = 0; index < to.size(); index++) {
-           works.push_back(gloo._allgather_base(to[index], from[index], gloo_options));
-         }
-         return works;
-       }});
+  return submit({OpType::_ALLGATHER_BASE,
+                 std::move(used),
+                 outputs,
+                 gloo_options.timeout,
+                 [to = flat(hosts_of(outputs)), from = flat(hosts_of(inputs)), gloo_options](
+                     c10d::Backend& gloo) mutable {
+                   std::vector<WorkPtr> works;
+                   for (std::size_t index = 0; index < to.size(); index++) {
+                     works.push_back(gloo._allgather_base(to[index], from[index], gloo_options));
+                   }
+                   return works;
+                 }});
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::allgather_coalesced(std::vector<Tensors>& outputs,
@@ -409,7 +413,8 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter(Tensors& outputs,
                  [to = reduction.view(hosts_of(outputs)),
                   from = std::vector<Tensors>{reduction.view(hosts_of(inputs.front()))},
                   gloo_options](c10d::Backend& gloo) mutable {
-                   return std::vector<WorkPtr>{gloo_workarounds::reduce_scatter(gloo, to, from, gloo_options)};
+                   return std::vector<WorkPtr>{
+                       gloo_workarounds::reduce_scatter(gloo, to, from, gloo_options)};
                  }});
 }
 
@@ -454,8 +459,8 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::reduce_scatter_tensor_coalesced(
                  [to = flat(to), from = flat(from), gloo_options](c10d::Backend& gloo) mutable {
                    std::vector<WorkPtr> works;
                    for (std::size_t index = 0; index < to.size(); index++) {
-                     works.push_back(
-                         gloo_workarounds::reduce_scatter_base(gloo, to[index], from[index], gloo_options[index]));
+                     works.push_back(gloo_workarounds::reduce_scatter_base(
+                         gloo, to[index], from[index], gloo_options[index]));
                    }
                    return works;
                  }});
@@ -506,13 +511,14 @@ ProcessGroupHccl::WorkPtr ProcessGroupHccl::alltoall(Tensors& outputs,
   gloo_options.timeout = timeout_of(options.timeout);
   Tensors used = outputs;
   used.insert(used.end(), inputs.begin(), inputs.end());
-  return submit({OpType::ALLTOALL,
-                 std::move(used),
-                 outputs,
-                 gloo_options.timeout,
-                 [to = hosts_of(outputs), from = hosts_of(inputs), gloo_options](c10d::Backend& gloo) mutable {
-                   return std::vector<WorkPtr>{gloo_workarounds::alltoall(gloo, to, from, gloo_options)};
-                 }});
+  return submit(
+      {OpType::ALLTOALL,
+       std::move(used),
+       outputs,
+       gloo_options.timeout,
+       [to = hosts_of(outputs), from = hosts_of(inputs), gloo_options](c10d::Backend& gloo) mutable {
+         return std::vector<WorkPtr>{gloo_workarounds::alltoall(gloo, to, from, gloo_options)};
+       }});
 }
 
 ProcessGroupHccl::WorkPtr ProcessGroupHccl::point_to_point(Request&& request, int peer, bool sends) {

@@ -22,19 +22,18 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr int kMostRanks = 64;
-constexpr std::uint64_t kLayout = 1;  // number of the layout of the memory
-// Bytes for the small parts of all ranks in one collective; two collectives have them in turn.
+constexpr int kMaxRanks = 64;
+constexpr std::uint64_t kLayout = 1;  // version of the memory layout
+// Bytes for the small parts of all ranks in one collective. Two collectives use two such areas in turn.
 constexpr std::uint64_t kSmallBytes = 2 << 20;
 constexpr std::uint64_t kLineBytes = 64;
-// A rank that is waited for is looked for first without giving up the processor, then while others have it,
-// then asleep.
+// Number of polls: a waiting rank first polls without yielding the processor, then with yields, then sleeps.
 constexpr int kPolls = 100;
 constexpr microseconds kSoon{50};
-// Sleep between two looks at the clock and at the other processes.
-constexpr milliseconds kNap{50};
+// Longest sleep between two checks of the clock and of the other processes.
+constexpr milliseconds kMaxSleep{50};
 
-// How a rank has gone.
+// How a rank has left the group.
 enum : std::uint32_t { kActive = 0, kLeftGroup = 1, kFailed = 2 };
 
 bool is_sharing_enabled() {
@@ -43,7 +42,7 @@ bool is_sharing_enabled() {
   TORCH_CHECK(value == "0" || value == "1",
               "HPU_REFERENCE_SHARED_REDUCE='",
               value,
-              "' is not known; give 1 (ranks of one machine reduce in shared memory) or 0 (gloo does)");
+              "' is not supported; use 1 (ranks of one machine reduce in shared memory) or 0 (gloo reduces)");
   return value == "1";
 }
 
@@ -59,21 +58,21 @@ void pause() {
 
 }  // namespace
 
-// On cache lines of its own: only its rank writes it.
+// On separate cache lines, because only its rank writes it.
 struct alignas(64) SharedGroup::State {
   std::atomic<std::uint64_t> step;
   std::atomic<std::uint32_t> end_state;
   std::atomic<std::uint32_t> reads_devices;
-  std::uint64_t proof;  // a number that the rank has published elsewhere
+  std::uint64_t proof;  // a number that the rank also publishes in the store
   std::int64_t process;
   MemoryLocation device;
-  Part parts[2];  // the others may still read that of the collective before
+  Part parts[2];  // other ranks may still read the part of the previous collective
 };
 
 struct SharedGroup::Control {
-  alignas(64) std::atomic<std::uint32_t> bell;  // changes with each step that someone waits for
+  alignas(64) std::atomic<std::uint32_t> bell;  // changes with each step for which another rank waits
   std::atomic<std::uint32_t> sleepers;
-  State states[kMostRanks];
+  State states[kMaxRanks];
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -91,17 +90,18 @@ Part& SharedGroup::part(int rank) const {
   return state(rank).parts[turn_ % 2];
 }
 
-char* SharedGroup::small(int rank) const {
+char* SharedGroup::small_part_memory(int rank) const {
   return memory_.data() + sizeof(Control) + turn_ % 2 * kSmallBytes +
          static_cast<std::size_t>(rank) * small_bytes_;
 }
 
-// Rank 0 makes the memory and the others open it. All write a number into it and another way into the store,
-// so that rank 0 knows that they have the same memory, which it then says to all.
+// Rank 0 creates the memory and the other ranks open it. Each rank writes a number into the memory and into
+// the store, so that rank 0 can verify that all ranks have the same memory. Rank 0 announces the result to
+// all ranks.
 std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size) {
   std::optional<Mapping> memory;
   std::string proof;
-  const auto sign = [&] {
+  const auto write_proof = [&] {
     State& own = reinterpret_cast<Control*>(memory->data())->states[rank];
     own.process = getpid();
     own.proof = random_number();
@@ -110,7 +110,7 @@ std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size)
   try {
     if (rank == 0) {
       memory = Mapping::make(sizeof(Control) + 2 * kSmallBytes);
-      sign();
+      write_proof();
       const MemoryLocation location = location_of(memory->descriptor());
       std::string text = proof;
       for (const std::uint64_t number : {static_cast<std::uint64_t>(location.process),
@@ -125,17 +125,18 @@ std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size)
       std::istringstream text(store.get_to_str("shared/place"));
       std::uint64_t number = 0;
       MemoryLocation location;
-      if (text >> number >> location.process >> location.descriptor >> location.device >> location.inode >> location.size &&
+      if (text >> number >> location.process >> location.descriptor >> location.device >> location.inode >>
+              location.size &&
           location.size == sizeof(Control) + 2 * kSmallBytes) {
         memory = Mapping::open(location, /*writable=*/true);
         if (reinterpret_cast<Control*>(memory->data())->states[0].proof != number) {
           memory.reset();
         } else {
-          sign();
+          write_proof();
         }
       }
     }
-  } catch (const std::system_error&) {  // not for this process, or not on this system
+  } catch (const std::system_error&) {  // not permitted to this process, or not available on this system
     memory.reset();
     proof.clear();
     if (rank == 0) {
@@ -164,7 +165,7 @@ std::optional<Mapping> SharedGroup::join(c10d::Store& store, int rank, int size)
 }
 
 std::shared_ptr<SharedGroup> SharedGroup::create(c10d::Store& store, int rank, int size) {
-  if (size > kMostRanks) {
+  if (size > kMaxRanks) {
     return nullptr;
   }
   const std::string own =
@@ -245,8 +246,8 @@ bool SharedGroup::arrive_within_a_moment(std::uint64_t step) const {
   return false;
 }
 
-// Throws if the ranks that are missing will not come, or this one has waited for long enough.
-void SharedGroup::examine(std::uint64_t step, WaitLimits& limits) const {
+// Throws if a missing rank will not arrive, or if the time limit is exceeded.
+void SharedGroup::check_other_ranks(std::uint64_t step, WaitLimits& limits) const {
   if (aborted_) {
     throw std::runtime_error("the group was aborted");
   }
@@ -260,7 +261,7 @@ void SharedGroup::examine(std::uint64_t step, WaitLimits& limits) const {
     const bool ended = processes_[static_cast<std::size_t>(peer)].has_ended();
     const std::uint32_t end_state = theirs.end_state.load();
     if (theirs.step.load(std::memory_order_acquire) >= step) {
-      continue;  // read last: it may have come just before it ended
+      continue;  // read last: the rank may have arrived just before it ended
     }
     const std::string name = "rank " + std::to_string(peer);
     if (ended) {
@@ -286,24 +287,24 @@ void SharedGroup::wait(std::uint64_t step, WaitLimits& limits) const {
   while (true) {
     const std::uint32_t bell_value = all.bell.load(std::memory_order_acquire);
     all.sleepers.fetch_add(1);
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // the other half of advance()
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the fence in advance()
     const bool here = all_at(step);
     if (!here && !aborted_) {
-      wait_for_change(reinterpret_cast<const std::uint32_t*>(&all.bell), bell_value, kNap.count());
+      wait_for_change(reinterpret_cast<const std::uint32_t*>(&all.bell), bell_value, kMaxSleep.count());
     }
     all.sleepers.fetch_sub(1);
     if (here || all_at(step)) {
       return;
     }
-    if (aborted_ || Clock::now() - examined >= kNap) {
-      examine(step, limits);
+    if (aborted_ || Clock::now() - examined >= kMaxSleep) {
+      check_other_ranks(step, limits);
       examined = Clock::now();
     }
   }
 }
 
 int SharedGroup::failed_rank() const {
-  std::atomic_thread_fence(std::memory_order_acquire);  // after all that was read from their memory
+  std::atomic_thread_fence(std::memory_order_acquire);  // after all reads from the ranks' memory
   for (int peer = 0; peer < size_; peer++) {
     if (state(peer).end_state.load() == kFailed) {
       return peer;
@@ -346,7 +347,7 @@ bool SharedGroup::share_devices(WaitLimits& limits) {
   return all;
 }
 
-// Before this rank's memory is used for anything else: those who read it look here afterwards.
+// Called before this rank's memory is reused: ranks that have read the memory check this state afterwards.
 void SharedGroup::set_end_state(std::uint32_t end_state) {
   if (owner_ != getpid()) {
     return;

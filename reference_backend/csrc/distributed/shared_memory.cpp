@@ -26,7 +26,8 @@ namespace {
   throw std::system_error(error, std::generic_category(), call);
 }
 
-// The target of a link of /proc that names a namespace; the same word for all if the system has none.
+// Returns the target of a /proc link that names a namespace. Returns the same text for all processes if the
+// system does not have the link.
 std::string link_target(const char* path) {
   std::array<char, 128> text{};
   const ssize_t length = readlink(path, text.data(), text.size());
@@ -79,8 +80,8 @@ Mapping Mapping::open(const MemoryLocation& location, bool writable) {
   }
   struct stat about{};
   const bool same = fstat(descriptor, &about) == 0 && about.st_dev == location.device &&
-                    about.st_ino == location.inode && static_cast<std::uint64_t>(about.st_size) == location.size &&
-                    about.st_uid == geteuid();
+                    about.st_ino == location.inode &&
+                    static_cast<std::uint64_t>(about.st_size) == location.size && about.st_uid == geteuid();
   if (!same) {
     close(descriptor);
     fail(ESTALE, "open of another process's memory");
@@ -107,7 +108,8 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 
 Mapping::~Mapping() {
   seal();
-  if (data_ != nullptr && owner_ == getpid()) {  // a forked child may have something else there
+  // In a forked child the address may belong to another mapping.
+  if (data_ != nullptr && owner_ == getpid()) {
     munmap(data_, size_);
   }
 }

@@ -16,8 +16,8 @@ namespace hpu_reference::distributed {
 
 namespace {
 
-// Bytes of a tensor that the ranks work on at a time: what one has reduced is still in a cache that the
-// processors share when the others copy it.
+// Bytes of a tensor that the ranks process at a time: the result of one rank is still in the shared cache
+// when the other ranks copy it.
 constexpr std::int64_t kChunkBytes = 1 << 20;
 // Shares begin on cache lines.
 constexpr std::int64_t kLineBytes = 64;
@@ -27,14 +27,14 @@ struct Range {
   std::int64_t count;
 };
 
-// The share of a rank in `count` elements.
+// Returns the share of a rank in `count` elements.
 Range share_of(int rank, int size, std::int64_t count, std::int64_t line) {
   const std::int64_t each = ((count + size - 1) / size + line - 1) / line * line;
   const std::int64_t start = std::min(count, rank * each);
   return {start, std::min(each, count - start)};
 }
 
-// The ranks do not call the same collective. All of them find it, so the group is as good as before.
+// Thrown if the ranks do not call the same collective. All ranks detect this, so the group remains usable.
 class Mismatch final : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -66,7 +66,7 @@ void SharedReduce::publish_part() {
     part.offset =
         static_cast<std::uint64_t>(static_cast<char*>(host_.data_ptr()) - memory::arena().host_base);
   } else if (bytes_ != 0) {
-    std::memcpy(group_->small(group_->rank()), host_.data_ptr(), bytes_);
+    std::memcpy(group_->small_part_memory(group_->rank()), host_.data_ptr(), bytes_);
   }
   group_->advance();
 }
@@ -101,7 +101,7 @@ void SharedReduce::reduce_small() {
   }
   c10::SmallVector<const char*, 8> parts;
   for (int rank = 0; rank < group_->size(); rank++) {
-    parts.push_back(group_->small(rank));
+    parts.push_back(group_->small_part_memory(rank));
   }
   reduce_parts(static_cast<char*>(host_.data_ptr()), parts, host_.numel(), host_.scalar_type(), operation_);
 }
@@ -147,7 +147,7 @@ void SharedReduce::reduce_large(WaitLimits& limits) {
     }
   }
   group_->require_no_failure();
-  group_->advance();  // until all have come here, they read this rank's memory
+  group_->advance();  // other ranks read this rank's memory until all ranks have made this step
   group_->wait(group_->step(), limits);
 }
 

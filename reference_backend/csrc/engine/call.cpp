@@ -8,14 +8,14 @@
 #include <cstring>
 #include <mutex>
 
+#include "kernels/hardware_limits.h"
 #include "kernels/host_call.h"
 #include "kernels/host_tensors.h"
 #include "kernels/operator_plan.h"
-#include "kernels/hardware_limits.h"
 #include "kernels/trace_labels.h"
 #include "kernels/upcast_kernel.h"
-#include "memory/allocator.h"
 #include "memory/allocation_redirect.h"
+#include "memory/allocator.h"
 #include "memory/host_storage.h"
 #include "runtime/generator.h"
 #include "runtime/queue.h"
@@ -119,8 +119,8 @@ class HostForm {
         return host;
       }
     }
-    at::Tensor host =
-        kernels::is_device_tensor(argument_value) ? host_tensor(argument_value, resolve_) : cpu_value(argument_value, by_reference_);
+    at::Tensor host = kernels::is_device_tensor(argument_value) ? host_tensor(argument_value, resolve_)
+                                                                : cpu_value(argument_value, by_reference_);
     done_.emplace_back(argument_value.unsafeGetTensorImpl(), host);
     return host;
   }
@@ -135,24 +135,27 @@ void check_result(const Call& call, std::size_t index, const at::Tensor& result_
   if (expected.kind == Result::Kind::Undefined) {
     return;
   }
-  const bool same =
-      result_tensor.defined() && result_tensor.scalar_type() == expected.dtype && result_tensor.sizes() == expected.sizes &&
-      (result_tensor.numel() == 0 || result_tensor.strides() == expected.strides) && result_tensor.storage_offset() == expected.offset &&
-      result_tensor.is_conj() == expected.conj && result_tensor.is_neg() == expected.neg;
+  const bool same = result_tensor.defined() && result_tensor.scalar_type() == expected.dtype &&
+                    result_tensor.sizes() == expected.sizes &&
+                    (result_tensor.numel() == 0 || result_tensor.strides() == expected.strides) &&
+                    result_tensor.storage_offset() == expected.offset &&
+                    result_tensor.is_conj() == expected.conj && result_tensor.is_neg() == expected.neg;
   if (C10_UNLIKELY(!same)) {
     remove_output_metadata(call.output_metadata->id);
-    TORCH_CHECK(false,
-                call.plan->name,
-                " returned a tensor of size ",
-                result_tensor.defined() ? result_tensor.sizes() : at::IntArrayRef(),
-                " although the same call returned size ",
-                expected.sizes,
-                " before, so that it cannot run behind the host; run it with PT_HPU_EAGER_PIPELINE_ENABLE=0 "
-                "and report the operator");
+    TORCH_CHECK(
+        false,
+        call.plan->name,
+        " returned a tensor of size ",
+        result_tensor.defined() ? result_tensor.sizes() : at::IntArrayRef(),
+        " although the same call returned size ",
+        expected.sizes,
+        " before, so its output metadata cannot be predicted; run it with PT_HPU_EAGER_PIPELINE_ENABLE=0 "
+        "and report the operator");
   }
   if (expected.kind == Result::Kind::New) {
     c10::StorageImpl* into = call.new_storages[static_cast<std::size_t>(expected.source)].get();
-    const c10::StorageImpl* from = result_tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+    const c10::StorageImpl* from =
+        result_tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
     if (C10_UNLIKELY(from->data() != into->data())) {
       std::memcpy(into->mutable_data(), from->data(), std::min(from->nbytes(), into->nbytes()));
     }
@@ -195,7 +198,7 @@ void Call::run(std::uint64_t with_seed, const c10::IValue* with_lifted) const {
   }
   plan->executed.fetch_add(1, std::memory_order_relaxed);
   if (C10_UNLIKELY(kernels::has_hardware_limits())) {
-    kernels::narrow_results(*plan, arguments, values.data() + values.size() - plan->returns);
+    kernels::round_results_to_hardware(*plan, arguments, values.data() + values.size() - plan->returns);
   }
   std::size_t index = 0;
   for (std::size_t i = values.size() - plan->returns; i < values.size(); i++) {
@@ -402,8 +405,8 @@ namespace {
 // Returns the out= arguments that were empty before the call and that the call has resized. Returns an empty
 // list if the call has changed any other written argument.
 std::vector<ResizedArgument> resized_arguments_of(const kernels::OperatorPlan& plan,
-                                   const CallArguments& arguments,
-                                   const std::vector<std::string>& before) {
+                                                  const CallArguments& arguments,
+                                                  const std::vector<std::string>& before) {
   std::vector<ResizedArgument> result;
   if (!plan.writes_out_only) {
     return result;
@@ -423,8 +426,9 @@ std::vector<ResizedArgument> resized_arguments_of(const kernels::OperatorPlan& p
         argument.storage != argument.tensor->storage().unsafeGetStorageImpl()) {
       return {};
     }
-    for (const auto& other : arguments.tensors()) {
-      if (other.tensor != argument.tensor && other.device && other.storage == argument.storage) {
+    for (const auto& other_argument : arguments.tensors()) {
+      if (other_argument.tensor != argument.tensor && other_argument.device &&
+          other_argument.storage == argument.storage) {
         return {};  // a second run would read data that the first run wrote
       }
     }
@@ -441,7 +445,8 @@ void resize_out_arguments(const OutputMetadata& output_metadata, const CallArgum
     const at::Tensor& tensor = *arguments.tensors()[resized.argument].tensor;
     c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
     c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
-    const std::size_t bytes = at::detail::computeStorageNbytes(resized.sizes, resized.strides, impl->itemsize());
+    const std::size_t bytes =
+        at::detail::computeStorageNbytes(resized.sizes, resized.strides, impl->itemsize());
     if (bytes > storage->nbytes()) {
       memory::resize_storage(storage, bytes);
     }
@@ -450,10 +455,10 @@ void resize_out_arguments(const OutputMetadata& output_metadata, const CallArgum
 }
 
 OutputMetadata output_metadata_of(const kernels::OperatorPlan& plan,
-                      const CallArguments& arguments,
-                      const std::vector<std::string>& metadata,
-                      const torch::jit::Stack& stack,
-                      const memory::AllocationLog& log) {
+                                  const CallArguments& arguments,
+                                  const std::vector<std::string>& metadata,
+                                  const torch::jit::Stack& stack,
+                                  const memory::AllocationLog& log) {
   OutputMetadata output_metadata;
   const auto refuse = [&](const char* reason) {
     output_metadata.deferrable = false;
@@ -484,8 +489,8 @@ OutputMetadata output_metadata_of(const kernels::OperatorPlan& plan,
       continue;
     }
     c10::TensorImpl* impl = result_tensor.unsafeGetTensorImpl();
-    if (!kernels::is_device_tensor(result_tensor) || !impl->has_storage() || impl->layout() != c10::kStrided ||
-        !is_strided_only(result_tensor)) {
+    if (!kernels::is_device_tensor(result_tensor) || !impl->has_storage() ||
+        impl->layout() != c10::kStrided || !is_strided_only(result_tensor)) {
       refuse("its result is not a dense tensor of the device");
       return output_metadata;
     }

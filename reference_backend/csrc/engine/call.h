@@ -35,12 +35,12 @@ struct Call {
   std::vector<c10::IValue> arguments;
   std::vector<HostStorage> new_storages;  // one per new storage of the results
   std::vector<memory::OutputPlacement> output_placements;
-  std::vector<int> lifted;  // indices of lifted arguments: each run provides their values
-  bool gradients = true;  // gradient mode at the call; some kernels read it
-  std::uint64_t seed = 0;  // only of a random operator
-  at::Generator generator;  // source of the seed; undefined: the default generator
-  std::string line;  // line of the user's program, if recorded
-  bool reads_device = true;  // for a copy: false if the source is host memory
+  std::vector<int> lifted;    // indices of lifted arguments: each run provides their values
+  bool gradients = true;      // gradient mode at the call; some kernels read it
+  std::uint64_t seed = 0;     // only of a random operator
+  at::Generator generator;    // source of the seed; undefined: the default generator
+  std::string line;           // line of the user's program, if recorded
+  bool reads_device = true;   // for a copy: false if the source is host memory
   bool writes_device = true;  // for a copy: false if the target is host memory
 
   bool random() const {
@@ -107,10 +107,10 @@ void push_results(const OutputMetadata& output_metadata,
 // Returns the output metadata of a run. The end of the stack holds the results; `metadata` is the value of
 // written_metadata() before the run.
 OutputMetadata output_metadata_of(const kernels::OperatorPlan& plan,
-                      const CallArguments& arguments,
-                      const std::vector<std::string>& metadata,
-                      const torch::jit::Stack& stack,
-                      const memory::AllocationLog& log);
+                                  const CallArguments& arguments,
+                                  const std::vector<std::string>& metadata,
+                                  const torch::jit::Stack& stack,
+                                  const memory::AllocationLog& log);
 
 // Returns the sizes, strides, offset and storage of each written argument. A call that changes them cannot be
 // deferred.

@@ -7,8 +7,8 @@
 #include "engine/output_metadata_cache.h"
 #include "kernels/host_call.h"
 #include "kernels/operator_plan.h"
-#include "memory/allocator.h"
 #include "memory/allocation_redirect.h"
+#include "memory/allocator.h"
 #include "memory/race_check.h"
 #include "runtime/generator.h"
 #include "runtime/host_access.h"
@@ -140,7 +140,7 @@ void defer(const kernels::HostKernel& kernel,
   const std::size_t count = kernel.plan().arguments;
   // Keep the arguments until the work is queued: the pool would treat memory that is freed earlier as idle.
   const c10::SmallVector<c10::IValue, 8> argument_values(stack->end() - static_cast<std::ptrdiff_t>(count),
-                                              stack->end());
+                                                         stack->end());
   const c10::IValue* values = argument_values.data();
   Resolver resolver;
   const ResolveStorage resolve = [&](c10::StorageImpl* device) { return resolver(device); };
@@ -235,11 +235,12 @@ memory::AccessSet access_set_of(const kernels::OperatorPlan& plan, const c10::IV
 }
 
 OutputMetadataPtr run_and_cache_metadata(const kernels::HostKernel& kernel,
-                         const c10::OperatorHandle& op,
-                         const std::string& key,
-                         torch::jit::Stack* stack) {
+                                         const c10::OperatorHandle& op,
+                                         const std::string& key,
+                                         torch::jit::Stack* stack) {
   const std::size_t count = kernel.plan().arguments;
-  const std::vector<c10::IValue> argument_values(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
+  const std::vector<c10::IValue> argument_values(stack->end() - static_cast<std::ptrdiff_t>(count),
+                                                 stack->end());
   const CallArguments call_arguments(kernel.plan(), argument_values.data());
   const std::vector<std::string> metadata = written_metadata(call_arguments);
   const memory::AllocationLog log;

@@ -49,9 +49,9 @@ memory::AccessSet access_set_of(const kernels::OperatorPlan& plan, const c10::IV
 // Runs the call inline and adds its output metadata to the cache. `key` is the key of the arguments. The
 // caller must have waited for the arguments' memory.
 OutputMetadataPtr run_and_cache_metadata(const kernels::HostKernel& kernel,
-                         const c10::OperatorHandle& op,
-                         const std::string& key,
-                         torch::jit::Stack* stack);
+                                         const c10::OperatorHandle& op,
+                                         const std::string& key,
+                                         torch::jit::Stack* stack);
 
 // Counters for tests and statistics. Several threads increment them without a lock.
 struct EngineCounters {

@@ -19,7 +19,7 @@ namespace hpu_reference::engine {
 namespace {
 
 // Maximum number of entries, enough for a large model in many shapes. Beyond it the cache is cleared.
-constexpr std::size_t kMost = 1 << 16;
+constexpr std::size_t kMaxEntries = 1 << 16;
 
 std::mutex g_mutex;
 // The map's keys refer to the entries' own key strings.
@@ -55,11 +55,11 @@ double number_in(const at::Tensor& materialized) {
 
 bool is_strided_only(const at::Tensor& tensor) {
   constexpr c10::DispatchKeySet non_strided({c10::DispatchKey::Sparse,
-                                       c10::DispatchKey::SparseCsr,
-                                       c10::DispatchKey::Quantized,
-                                       c10::DispatchKey::NestedTensor,
-                                       c10::DispatchKey::ZeroTensor,
-                                       c10::DispatchKey::Python});
+                                             c10::DispatchKey::SparseCsr,
+                                             c10::DispatchKey::Quantized,
+                                             c10::DispatchKey::NestedTensor,
+                                             c10::DispatchKey::ZeroTensor,
+                                             c10::DispatchKey::Python});
   return !tensor.unsafeGetTensorImpl()->key_set().has_any(non_strided);
 }
 
@@ -131,7 +131,7 @@ void CallArguments::add(const c10::IValue& value, std::size_t position, bool nes
       add(item, position, /*nested=*/true);
     }
   } else {
-    reason_ = "it has an argument of a kind that the engine does not hold back";
+    reason_ = "it has an argument of a type that the engine cannot defer";
   }
 }
 
@@ -152,7 +152,8 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
     put(impl->is_wrapped_number());
     put(tensor.scalar_type());
     const at::Tensor materialized = tensor.resolve_conj().resolve_neg();
-    if (plan_.lifts_tensor && c10::isFloatingType(tensor.scalar_type()) && is_liftable(number_in(materialized))) {
+    if (plan_.lifts_tensor && c10::isFloatingType(tensor.scalar_type()) &&
+        is_liftable(number_in(materialized))) {
       put('l');
       lifted_.push_back(static_cast<int>(position));
     } else {
@@ -169,7 +170,7 @@ void CallArguments::add_tensor(const at::Tensor& tensor, std::size_t position, b
   const void* data = storage->data_ptr().get();
   if ((data == nullptr && impl->numel() > 0) ||
       (data != nullptr && memory::block_of(storage->data_ptr()) == nullptr)) {
-    reason_ = "it has an argument whose memory is not the device allocator's";
+    reason_ = "it has an argument whose memory does not come from the device allocator";
     return;
   }
   if (plan_.boolean_indices_depend && nested &&
@@ -221,7 +222,7 @@ OutputMetadataPtr add_output_metadata(const std::string& key, OutputMetadata&& o
     return entry;
   }
   const std::lock_guard<std::mutex> lock(g_mutex);
-  if (table().size() >= kMost) {
+  if (table().size() >= kMaxEntries) {
     table().clear();
     g_removals++;
   }

@@ -46,10 +46,10 @@ struct ResizedArgument {
 // Metadata of all results of a call.
 struct OutputMetadata {
   std::uint64_t id = 0;  // never reused
-  std::string key;  // key of the arguments
+  std::string key;       // key of the arguments
   bool deferrable = true;
   const char* reason = "";  // why the call is not deferrable
-  bool warns = false;  // the call warns: it runs inline each time, so that each call warns
+  bool warns = false;       // the call warns: it runs inline each time, so that each call warns
   std::vector<Result> results;
   std::vector<int> lengths;  // per return: -1 for a tensor, else the length of a tensor list
   std::vector<NewStorage> storages;
@@ -88,7 +88,7 @@ class CallArguments {
     const at::Tensor* tensor;
     bool device;
     bool written;
-    bool was_empty;  // when this object was created
+    bool was_empty;                   // when this object was created
     const c10::StorageImpl* storage;  // storage when this object was created
   };
   // Returns all tensors among the arguments, including those in lists.

@@ -9,8 +9,8 @@
 namespace hpu_reference::graph {
 
 AotiProgram::AotiProgram(const std::string& path,
-                           const std::vector<AotiArgument>& arguments,
-                           const Graph& graph)
+                         const std::vector<AotiArgument>& arguments,
+                         const Graph& graph)
     : code_(path, arguments.size()) {
   for (const AotiArgument& argument : arguments) {
     TORCH_CHECK(argument.buffer >= 0 && argument.buffer < static_cast<int>(graph.buffers.size()),

@@ -37,7 +37,8 @@ void require_bytes(const c10::Storage& storage, std::size_t needed) {
               "; give it its size back, or capture the graph again");
 }
 
-// Runs the recipe now, or behind what its stream has to do. Waits, so the caller holds no lock.
+// Runs the recipe at once, or after the pending work of its stream. May wait, so the caller must not hold a
+// lock.
 void launch(const std::shared_ptr<Recipe>& recipe,
             Launch&& values,
             const memory::AccessSet& access_set,
@@ -47,10 +48,11 @@ void launch(const std::shared_ptr<Recipe>& recipe,
   runtime::flush_recorded();
   const bool pipeline = runtime::is_pipeline_enabled() && !runtime::is_sync_debug_mode();
   count_launch();
-  // Beside work of other streams it runs in a queue: a recipe that runs here must not wait, which a shortage
-  // of memory would ask for, since that work may be a launch of the same recipe.
+  // Queue the recipe if other streams have work. An inline recipe must not wait when memory is short, because
+  // the awaited work may be a launch of the same recipe.
   if (pipeline && (asynchronous || runtime::is_queue_all() || runtime::has_pending_work())) {
-    access_set.enqueue(stream, std::make_unique<RecipeWork>(recipe, std::move(values)), /*keeps=*/true);
+    access_set.enqueue(
+        stream, std::make_unique<RecipeWork>(recipe, std::move(values)), /*retain_memory=*/true);
     return;
   }
   if (runtime::is_work_pending()) {
@@ -116,14 +118,14 @@ void Capture::end() {
                recorded.calls.size(),
                " operators");
   const Lock lock(mutex_);
-  if (contents_.state == State::Capturing) {  // no other thread has reset it meanwhile
+  if (contents_.state == State::Capturing) {  // another thread may have reset it meanwhile
     contents_.recorded = std::move(recorded);
     contents_.state = State::Ready;
   }
 }
 
 void Capture::reset() {
-  Contents discarded;  // dies after the lock
+  Contents discarded;  // destroyed after the lock
   {
     const Lock lock(mutex_);
     std::swap(discarded, contents_);
@@ -160,15 +162,17 @@ void Capture::compile() {
   std::vector<Buffer>& buffers = self.recorded.buffers;
   const bool has_io_binding = self.io_binding.has_value();
   const std::vector<bool> nothing(buffers.size(), false);
-  const std::vector<bool> is_input = has_io_binding ? self.io_binding->input_buffers(buffers.size()) : nothing;
-  const std::vector<bool> is_output = has_io_binding ? self.io_binding->output_buffers(buffers.size()) : nothing;
+  const std::vector<bool> is_input =
+      has_io_binding ? self.io_binding->input_buffers(buffers.size()) : nothing;
+  const std::vector<bool> is_output =
+      has_io_binding ? self.io_binding->output_buffers(buffers.size()) : nothing;
   for (std::size_t i = 0; i < buffers.size(); i++) {
     Buffer& buffer = buffers[i];
     self.addresses.push_back(buffer.address);
     if (buffer.role == Role::Input) {
       owners->push_back(is_input[i] ? c10::Storage() : buffer.owner);
     } else {
-      // Alive if it has a reference besides the table's and this loop's, or if it is an output.
+      // A buffer is alive if it is an output, or if references exist besides the table's and this loop's.
       buffer.alive = has_io_binding ? static_cast<bool>(is_output[i]) : buffer.owner.use_count() > 1;
       buffer.role = buffer.alive ? Role::Output : Role::Temporary;
       owners->push_back(buffer.alive && !has_io_binding ? buffer.owner : c10::Storage());
@@ -221,7 +225,7 @@ Launch Capture::make_launch() const {
   return values;
 }
 
-// The memory that belongs to the graph.
+// Returns the memory that the graph owns.
 memory::AccessSet Capture::access_set() const {
   memory::AccessSet access_set;
   for (std::size_t i = 0; i < contents_.owners->size(); i++) {
@@ -239,7 +243,7 @@ void Capture::replay(bool asynchronous) {
   std::shared_ptr<Recipe> recipe;
   Launch values;
   memory::AccessSet used;
-  std::shared_ptr<const void> owners;  // another thread may reset the graph before the launch is noted
+  std::shared_ptr<const void> owners;  // another thread may reset the graph before the launch is recorded
   {
     const Lock lock(mutex_);
     require_ready("replay()");
@@ -272,7 +276,8 @@ std::vector<at::Tensor> Capture::call(const std::vector<at::Tensor>& inputs, boo
     TORCH_CHECK(contents_.io_binding.has_value(), "call() needs set_interface() first");
     const IoBinding& io_binding = *contents_.io_binding;
     const std::string reason = io_binding.refusal(inputs);
-    TORCH_CHECK(reason.empty(), "the graph cannot take these inputs: ", reason, "; capture a graph for them");
+    TORCH_CHECK(
+        reason.empty(), "the graph does not accept these inputs: ", reason, "; capture a graph for them");
     compile();
     recipe = contents_.recipe;
     values = make_launch();
@@ -309,7 +314,7 @@ std::shared_ptr<const Graph> Capture::snapshot() const {
   }
   auto copy = std::make_shared<Graph>(contents_.recorded);
   for (Buffer& buffer : copy->buffers) {
-    buffer.owner = c10::Storage();  // else it would count as alive
+    buffer.owner = c10::Storage();  // otherwise it would count as alive
   }
   return copy;
 }
@@ -329,12 +334,12 @@ std::int64_t Capture::fused_runs() const {
   return contents_.recipe == nullptr ? 0 : contents_.recipe->fused_runs();
 }
 
-// The recipe's graph, or the recorded one before the passes.
+// Returns the recipe's graph, or the recorded graph before the passes.
 const Graph& Capture::graph() const {
   return contents_.recipe != nullptr ? contents_.recipe->graph() : contents_.recorded;
 }
 
-// Address on the host of the memory that the buffer has now; storages may have been resized.
+// Returns the host address of the buffer's present memory; its storage may have been resized.
 void* Capture::address_of(std::size_t buffer) const {
   const bool compiled = contents_.recipe != nullptr;
   const c10::Storage& owner =

@@ -22,8 +22,8 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
-// Waits for the work in the stream and for work of others that uses the memory, since a captured call runs at
-// once. Never under the recording's lock.
+// Waits for the stream's work and for work of other streams that uses the memory, since a captured call runs
+// at once. Never call it with the recording's lock held.
 void finish_earlier_work(const memory::AccessSet& access_set) {
   runtime::flush_recorded();
   const c10::StreamId stream = runtime::current_stream_id();
@@ -33,8 +33,8 @@ void finish_earlier_work(const memory::AccessSet& access_set) {
   access_set.wait(stream);
 }
 
-// Gives back memory from before the capture of which no call uses a byte: a resize_(0) records such calls.
-void drop_unread(const std::vector<engine::Call>& calls, std::vector<Buffer>& buffers) {
+// Releases memory from before the capture if calls refer to it but use no byte of it, as after a resize_(0).
+void release_unused_inputs(const std::vector<engine::Call>& calls, std::vector<Buffer>& buffers) {
   std::unordered_set<const c10::StorageImpl*> used;
   for (const engine::Call& call : calls) {
     for (const Use& use : uses_of(call)) {
@@ -73,9 +73,9 @@ void CaptureRecording::save_written(const engine::CallArguments& arguments) {
 }
 
 bool CaptureRecording::record(const kernels::HostKernel& kernel,
-                       const c10::OperatorHandle& op,
-                       torch::jit::Stack* stack) {
-  // These references die after the lock.
+                              const c10::OperatorHandle& op,
+                              torch::jit::Stack* stack) {
+  // These references are destroyed after the lock.
   const std::vector<c10::IValue> values(stack->end() - static_cast<std::ptrdiff_t>(kernel.plan().arguments),
                                         stack->end());
   finish_earlier_work(engine::access_set_of(kernel.plan(), values.data()));
@@ -93,9 +93,9 @@ bool CaptureRecording::record(const kernels::HostKernel& kernel,
 }
 
 void CaptureRecording::run(const kernels::HostKernel& kernel,
-                    const c10::OperatorHandle& op,
-                    const std::vector<c10::IValue>& values,
-                    torch::jit::Stack* stack) {
+                           const c10::OperatorHandle& op,
+                           const std::vector<c10::IValue>& values,
+                           torch::jit::Stack* stack) {
   const kernels::OperatorPlan& plan = kernel.plan();
   const engine::CallArguments arguments(plan, values.data());
   const auto refuse = [&](const char* reason) {
@@ -114,7 +114,7 @@ void CaptureRecording::run(const kernels::HostKernel& kernel,
     }
     return;
   }
-  if (plan.name == "aten::_efficientzerotensor") {  // has no memory, so there is nothing to repeat
+  if (plan.name == "aten::_efficientzerotensor") {  // does not have memory, so a replay has nothing to repeat
     const runtime::InlineScope scope;
     kernel.run(op, stack);
     return;
@@ -144,7 +144,7 @@ void CaptureRecording::run(const kernels::HostKernel& kernel,
     }
     return true;
   };
-  const bool is_out = plan.writes_out_only;  // running it again gives the same
+  const bool is_out = plan.writes_out_only;  // a second run has the same result
   engine::OutputMetadataPtr output_metadata = engine::find_output_metadata(arguments.key());
   if (output_metadata == nullptr || (is_out && !output_metadata->deferrable)) {
     output_metadata = engine::run_and_cache_metadata(kernel, op, std::string(arguments.key()), stack);
@@ -153,10 +153,10 @@ void CaptureRecording::run(const kernels::HostKernel& kernel,
     kernel.run(op, stack);
   }
   if (!keeps_memory()) {
-    refuse("it gives an out= tensor other memory, which calls before it use");
+    refuse("it moves an out= tensor to other memory, although earlier calls use the old memory");
   }
   if (is_out && !output_metadata->deferrable) {
-    // It has made room in its out= tensors; now that they have it, the call can be repeated.
+    // The call has resized its out= tensors. Now that they have the size, the call can be repeated.
     torch::jit::Stack retry_stack(values.begin(), values.end());
     const engine::CallArguments resized(plan, values.data());
     output_metadata = engine::run_and_cache_metadata(kernel, op, std::string(resized.key()), &retry_stack);
@@ -166,12 +166,14 @@ void CaptureRecording::run(const kernels::HostKernel& kernel,
   }
   const engine::CallArguments call_arguments(plan, values.data());
   const engine::ResolveStorage resolve = [&](c10::StorageImpl* device) { return table_.host(device); };
-  engine::Call call = engine::make_call(plan, op, kernel.key(), values.data(), call_arguments, output_metadata, resolve);
+  engine::Call call =
+      engine::make_call(plan, op, kernel.key(), values.data(), call_arguments, output_metadata, resolve);
   std::vector<engine::HostStorage> new_storages(output_metadata->storages.size());
   const std::vector<at::Tensor> results = engine::flattened_results(plan, *stack);
   for (std::size_t i = 0; i < results.size(); i++) {
     if (output_metadata->results[i].kind == engine::Result::Kind::New) {
-      new_storages[static_cast<std::size_t>(output_metadata->results[i].source)] = table_.host(storage_of(results[i]));
+      new_storages[static_cast<std::size_t>(output_metadata->results[i].source)] =
+          table_.host(storage_of(results[i]));
       if (const int position = table_.position(storage_of(results[i])); position >= 0) {
         table_.buffers()[static_cast<std::size_t>(position)].role = Role::Temporary;
       }
@@ -182,8 +184,8 @@ void CaptureRecording::run(const kernels::HostKernel& kernel,
 }
 
 void CaptureRecording::record_host_copy(at::Tensor& self,
-                                 const at::Tensor& source,
-                                 const std::function<void()>& copy) {
+                                        const at::Tensor& source,
+                                        const std::function<void()>& copy) {
   static const auto* plan =
       new kernels::OperatorPlan(c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""));
   const bool to_device = kernels::is_device_tensor(self);
@@ -208,12 +210,12 @@ void CaptureRecording::record_host_copy(at::Tensor& self,
 }
 
 Graph CaptureRecording::finish() {
-  // These references die after the lock.
+  // These references are destroyed after the lock.
   std::vector<std::pair<c10::Storage, std::string>> saved_host;
   Graph graph;
   const Lock lock(mutex_);
   finished_ = true;
-  const bool forked = runtime::is_forked_child();  // then the device's memory is the parent's
+  const bool forked = runtime::is_forked_child();  // in that case the device memory belongs to the parent
   for (const auto& [position, bytes] : saved_) {
     const auto at = static_cast<std::size_t>(position);
     if (!forked && table_.has_memory(at)) {
@@ -227,7 +229,7 @@ Graph CaptureRecording::finish() {
   }
   graph.calls = std::move(calls_);
   if (!forked) {
-    drop_unread(graph.calls, table_.buffers());
+    release_unused_inputs(graph.calls, table_.buffers());
     has_resized_ = !table_.resolve_resized_buffers();
   }
   saved_.clear();

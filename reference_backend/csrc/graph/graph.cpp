@@ -134,7 +134,8 @@ bool BufferTable::has_buffer_for(const c10::StorageImpl* device) const {
   return block != nullptr && block->recorded_in.load(std::memory_order_acquire) == epoch_;
 }
 
-// True for memory that was allocated for the recorded calls: other threads and streams allocate meanwhile.
+// Returns true for memory that was allocated for the recorded calls. Other threads and streams allocate at
+// the same time.
 bool BufferTable::was_allocated_in_capture(const memory::Block& block) const {
   if (block.host_written) {
     return false;
@@ -181,7 +182,8 @@ int BufferTable::position(const c10::StorageImpl* device) {
 
 engine::HostStorage BufferTable::host(c10::StorageImpl* device) {
   const int buffer_position = position(device);
-  return buffer_position < 0 ? engine::make_host_storage(nullptr, 0, device->resizable()) : host_at(buffer_position);
+  return buffer_position < 0 ? engine::make_host_storage(nullptr, 0, device->resizable())
+                             : host_at(buffer_position);
 }
 
 engine::HostStorage BufferTable::host_at(int position) {
@@ -200,7 +202,7 @@ memory::AccessSet BufferTable::access_set() const {
   return access_set;
 }
 
-// Of a capture: the buffer of the memory that the storage has now, or -1.
+// Returns the buffer of the storage's present memory, or -1; only for captures.
 int BufferTable::present_buffer(const c10::Storage& storage) const {
   const memory::Block* block = memory::block_of(storage.data_ptr());
   const auto entry = block == nullptr ? positions_.end() : positions_.find(block->serial);
@@ -218,7 +220,7 @@ bool BufferTable::resolve_resized_buffers() {
     if (!owner || has_memory(i)) {
       continue;
     }
-    // To shrink a storage, torch copies to a new one and moves its memory into the old.
+    // To shrink a storage, torch copies it to a new storage and moves the new memory into the old storage.
     const int now = present_buffer(owner);
     const bool moved = now >= 0 && buffers_[static_cast<std::size_t>(now)].owner.unsafeGetStorageImpl() !=
                                        owner.unsafeGetStorageImpl();
@@ -250,7 +252,8 @@ std::string to_text(const Graph& graph) {
   std::ostringstream out;
   out << "graph of " << graph.calls.size() << " operators over " << graph.buffers.size() << " buffers\n";
   for (std::size_t i = 0; i < graph.buffers.size(); i++) {
-    out << "  %" << i << " = " << role_name(graph.buffers[i].role) << ", " << graph.buffers[i].bytes << " bytes\n";
+    out << "  %" << i << " = " << role_name(graph.buffers[i].role) << ", " << graph.buffers[i].bytes
+        << " bytes\n";
   }
   for (const engine::Call& call : graph.calls) {
     const std::string results_text = new_storages_text(graph, call);

@@ -7,9 +7,9 @@ namespace hpu_reference::graph {
 
 namespace {
 
-constexpr std::size_t kMostBeginnings = 4096;
+constexpr std::size_t kMaxFirstCalls = 4096;
 
-// Makes the tensors of a call anew, on other buffers; a tensor that appears twice stays one.
+// Recreates the tensors of a call on other buffers. A tensor that occurs twice is recreated once.
 class Rebinding {
  public:
   Rebinding(const Graph& graph, BufferTable& buffers) : graph_(graph), buffers_(buffers) {
@@ -40,7 +40,7 @@ class Rebinding {
   at::Tensor tensor(const at::Tensor& recorded) {
     const int buffer = graph_.buffer_of(recorded);
     if (buffer < 0) {
-      return recorded;  // a value, or without memory
+      return recorded;  // a value, or a tensor without memory
     }
     for (const auto& [before, after] : done_) {
       if (before == recorded.unsafeGetTensorImpl()) {
@@ -77,7 +77,8 @@ PredictedGraph::PredictedGraph(Graph&& graph, std::string key, std::uint64_t rem
   }
 }
 
-engine::OutputMetadataPtr PredictedGraph::output_metadata(std::size_t position, const std::string& key) const {
+engine::OutputMetadataPtr PredictedGraph::output_metadata(std::size_t position,
+                                                          const std::string& key) const {
   if (position >= size()) {
     return nullptr;
   }
@@ -91,9 +92,9 @@ bool PredictedGraph::continues(const std::string& recorded, std::size_t start, s
 }
 
 std::vector<engine::Call> PredictedGraph::make_calls(std::size_t count,
-                                                 BufferTable& buffers,
-                                                 const std::vector<std::uint64_t>& seeds,
-                                                 const std::vector<c10::IValue>& lifted) const {
+                                                     BufferTable& buffers,
+                                                     const std::vector<std::uint64_t>& seeds,
+                                                     const std::vector<c10::IValue>& lifted) const {
   std::vector<engine::Call> calls;
   calls.reserve(count);
   std::size_t next = 0;
@@ -121,12 +122,15 @@ std::vector<engine::Call> PredictedGraph::make_calls(std::size_t count,
 std::shared_ptr<CacheEntry> GraphPredictor::next() const {
   const std::shared_ptr<CacheEntry> last = last_.lock();
   std::shared_ptr<CacheEntry> entry = last == nullptr ? nullptr : last->next.lock();
-  return entry != nullptr && entry->predicted_graph != nullptr && entry->predicted_graph->is_valid() ? entry : nullptr;
+  return entry != nullptr && entry->predicted_graph != nullptr && entry->predicted_graph->is_valid()
+             ? entry
+             : nullptr;
 }
 
 std::shared_ptr<CacheEntry> GraphPredictor::starting_with(std::uint64_t metadata_id) const {
-  const auto found = first_.find(metadata_id);
-  std::shared_ptr<CacheEntry> entry = found == first_.end() ? nullptr : found->second.lock();
+  const auto entry_position = first_.find(metadata_id);
+  std::shared_ptr<CacheEntry> entry =
+      entry_position == first_.end() ? nullptr : entry_position->second.lock();
   return entry != nullptr && entry->predicted_graph->is_valid() ? entry : nullptr;
 }
 
@@ -138,7 +142,7 @@ void GraphPredictor::launched(const std::shared_ptr<CacheEntry>& entry) {
 }
 
 void GraphPredictor::add(std::uint64_t metadata_id, const std::shared_ptr<CacheEntry>& entry) {
-  if (first_.size() >= kMostBeginnings) {
+  if (first_.size() >= kMaxFirstCalls) {
     first_.clear();
   }
   first_[metadata_id] = entry;

@@ -48,14 +48,14 @@ at::Tensor make_tensor(const c10::Storage& storage, const engine::Result& metada
   return at::Tensor(std::move(impl));
 }
 
-// For each buffer, the first and the last byte that calls look at; {SIZE_MAX, 0} if they do not.
-std::vector<std::pair<std::size_t, std::size_t>> reach_of(const Graph& graph) {
-  std::vector<std::pair<std::size_t, std::size_t>> reach(graph.buffers.size(), {SIZE_MAX, 0});
+// Returns, for each buffer, the range of bytes that calls access; {SIZE_MAX, 0} if no call accesses it.
+std::vector<std::pair<std::size_t, std::size_t>> accessed_bytes_of(const Graph& graph) {
+  std::vector<std::pair<std::size_t, std::size_t>> accessed_bytes(graph.buffers.size(), {SIZE_MAX, 0});
   for (const engine::Call& call : graph.calls) {
     for (const Use& use : uses_of(call)) {
       const int buffer = graph.buffer_of(*use.tensor);
       if (buffer >= 0 && use.tensor->numel() > 0) {
-        auto& [begin, end] = reach[static_cast<std::size_t>(buffer)];
+        auto& [begin, end] = accessed_bytes[static_cast<std::size_t>(buffer)];
         const auto offset = static_cast<std::size_t>(use.tensor->storage_offset());
         begin = std::min(begin, offset * use.tensor->itemsize());
         end = std::max(end,
@@ -64,7 +64,7 @@ std::vector<std::pair<std::size_t, std::size_t>> reach_of(const Graph& graph) {
       }
     }
   }
-  return reach;
+  return accessed_bytes;
 }
 
 }  // namespace
@@ -85,8 +85,8 @@ void require_dense(const at::Tensor& tensor, const char* description) {
 }
 
 IoBinding::IoBinding(const Graph& recorded,
-                   const std::vector<at::Tensor>& inputs,
-                   const std::vector<at::Tensor>& outputs) {
+                     const std::vector<at::Tensor>& inputs,
+                     const std::vector<at::Tensor>& outputs) {
   std::unordered_map<const c10::StorageImpl*, int> positions;
   for (std::size_t i = 0; i < recorded.buffers.size(); i++) {
     positions[recorded.buffers[i].owner.unsafeGetStorageImpl()] = static_cast<int>(i);
@@ -103,7 +103,7 @@ IoBinding::IoBinding(const Graph& recorded,
     }
     return slot;
   };
-  const auto reach = reach_of(recorded);
+  const auto accessed_bytes = accessed_bytes_of(recorded);
   std::unordered_map<const c10::StorageImpl*, std::size_t> first;
   for (std::size_t i = 0; i < inputs.size(); i++) {
     Slot slot = slot_of(inputs[i], "inputs");
@@ -111,8 +111,8 @@ IoBinding::IoBinding(const Graph& recorded,
     if (slot.first != i) {
       slot.unique = inputs_[slot.first].unique = false;
     }
-    if (slot.buffer >= 0 && reach[static_cast<std::size_t>(slot.buffer)].second > 0) {
-      std::tie(slot.begin, slot.end) = reach[static_cast<std::size_t>(slot.buffer)];
+    if (slot.buffer >= 0 && accessed_bytes[static_cast<std::size_t>(slot.buffer)].second > 0) {
+      std::tie(slot.begin, slot.end) = accessed_bytes[static_cast<std::size_t>(slot.buffer)];
     }
     inputs_.push_back(std::move(slot));
   }
@@ -142,7 +142,7 @@ bool IoBinding::fits(const Slot& slot, const at::Tensor& tensor) {
          tensor.is_neg() == metadata.neg && (slot.unique || tensor.storage_offset() == metadata.offset);
 }
 
-// Bytes by which the input lies further into its storage than the captured one did.
+// Returns how many bytes further into its storage the input lies than the captured input.
 std::int64_t IoBinding::shift(const std::vector<at::Tensor>& inputs, std::size_t input) const {
   return (inputs[input].storage_offset() - inputs_[input].metadata.offset) *
          static_cast<std::int64_t>(inputs[input].itemsize());
@@ -161,12 +161,12 @@ std::string IoBinding::refusal(const std::vector<at::Tensor>& inputs) const {
     const c10::StorageImpl* storage = storage_of(inputs[i]);
     const bool memory = storage->data_ptr().get() != nullptr;
     if (memory && first.emplace(storage, i).first->second != inputs_[i].first) {
-      return "input " + std::to_string(i) + " shares memory with other inputs than it did";
+      return "input " + std::to_string(i) + " shares memory with other inputs than in the capture";
     }
     if (unbound_storages_.count(storage) != 0) {
       return "input " + std::to_string(i) + " is memory that the graph uses itself";
     }
-    // Calls may look at the input through other views of the captured memory than its own.
+    // Calls may access the input through other views of the captured memory than the input tensor.
     if (shift(inputs, i) + static_cast<std::int64_t>(inputs_[i].begin) < 0 ||
         shift(inputs, i) + static_cast<std::int64_t>(inputs_[i].end) >
             static_cast<std::int64_t>(storage->nbytes())) {
@@ -178,7 +178,7 @@ std::string IoBinding::refusal(const std::vector<at::Tensor>& inputs) const {
       const auto input = static_cast<std::size_t>(slot.input);
       if (shift(inputs, input) % itemsize_of(slot.metadata) != 0) {
         return "input " + std::to_string(input) +
-               " does not begin at an address that suits a result of another dtype";
+               " does not begin at an address that is aligned for a result of another dtype";
       }
     }
   }
@@ -216,8 +216,8 @@ void IoBinding::place_inputs(const std::vector<at::Tensor>& inputs, std::vector<
 }
 
 void IoBinding::add_inputs(const std::vector<at::Tensor>& inputs,
-                          const Recipe& recipe,
-                          memory::AccessSet& access_set) const {
+                           const Recipe& recipe,
+                           memory::AccessSet& access_set) const {
   for (std::size_t i = 0; i < inputs.size(); i++) {
     if (inputs_[i].buffer >= 0) {
       access_set.add(storage_of(inputs[i]), recipe.writes(static_cast<std::size_t>(inputs_[i].buffer)));
@@ -239,7 +239,7 @@ std::vector<c10::Storage> IoBinding::place_outputs(std::vector<void*>& addresses
 }
 
 std::vector<at::Tensor> IoBinding::outputs(const std::vector<at::Tensor>& inputs,
-                                          const std::vector<c10::Storage>& new_storages) const {
+                                           const std::vector<c10::Storage>& new_storages) const {
   std::vector<at::Tensor> results;
   results.reserve(outputs_.size());
   for (const Slot& slot : outputs_) {
@@ -252,8 +252,8 @@ std::vector<at::Tensor> IoBinding::outputs(const std::vector<at::Tensor>& inputs
                       slot.metadata,
                       slot.metadata.offset + shift(inputs, input) / itemsize_of(slot.metadata)));
     } else {
-      results.push_back(
-          make_tensor(new_storages[static_cast<std::size_t>(slot.buffer)], slot.metadata, slot.metadata.offset));
+      results.push_back(make_tensor(
+          new_storages[static_cast<std::size_t>(slot.buffer)], slot.metadata, slot.metadata.offset));
     }
   }
   return results;

@@ -16,7 +16,7 @@ namespace hpu_reference::graph {
 
 namespace {
 
-// The calls of a graph that was not seen before, run at the addresses of their recording.
+// The calls of a new graph, run at the addresses of their recording.
 class CallsWork final : public runtime::Work {
  public:
   CallsWork(std::vector<engine::Call>&& calls, std::string name)
@@ -42,13 +42,13 @@ class CallsWork final : public runtime::Work {
   std::string name_;
 };
 
-constexpr std::int64_t kHot = 16;  // launches
+constexpr std::int64_t kHot = 16;  // number of launches
 std::mutex g_hot_mutex;
 std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> g_hot;
 
 }  // namespace
 
-// Writes the graph in the forms that are asked for; one that cannot be written costs a warning.
+// Writes the graph in the requested formats. If it cannot be written, warns.
 void LazyLauncher::dump(const Graph& graph, const std::string& name) const {
   const auto write = [&](const char* suffix, const std::string& contents) {
     const std::string path = dumps.folder + "/" + name + "_" + std::to_string(getpid()) + suffix;
@@ -111,7 +111,7 @@ void LazyLauncher::launch(Graph&& graph,
       const std::chrono::duration<double, std::micro> elapsed = std::chrono::steady_clock::now() - start;
       count_compilation(entry->name, static_cast<std::int64_t>(elapsed.count()) + 1);
     }
-    access_set.enqueue(stream, std::make_unique<CallsWork>(std::move(calls), name), /*keeps=*/true);
+    access_set.enqueue(stream, std::make_unique<CallsWork>(std::move(calls), name), /*retain_memory=*/true);
     return;
   }
   Launch values;
@@ -142,9 +142,9 @@ void LazyLauncher::launch(Graph&& graph,
 }
 
 void LazyLauncher::launch_followed(FollowedGraph&& followed,
-                                const std::vector<Buffer>& buffers,
-                                const memory::AccessSet& access_set,
-                                c10::StreamId stream) {
+                                   const std::vector<Buffer>& buffers,
+                                   const memory::AccessSet& access_set,
+                                   c10::StreamId stream) {
   count_launch();
   followed.entry->launches++;
   runtime::log(runtime::LogModule::Lazy,
@@ -173,15 +173,15 @@ void LazyLauncher::launch_recipe(const std::shared_ptr<CacheEntry>& entry,
                                  c10::StreamId stream) {
   if (const std::size_t bytes = entry->recipe->workspace_bytes()) {
     try {
-      // The graph still reads what was freed while it was recorded.
+      // The graph still reads memory that was freed while it was recorded.
       values.workspace = c10::Storage(c10::Storage::use_byte_size_t(),
-                                     bytes,
-                                     memory::allocate_device(bytes, /*in_order=*/false),
-                                     memory::device_allocator(),
-                                     /*resizable=*/false);
+                                      bytes,
+                                      memory::allocate_device(bytes, /*in_order=*/false),
+                                      memory::device_allocator(),
+                                      /*resizable=*/false);
     } catch (const c10::OutOfMemoryError&) {
-      // Temporaries have memory from the recording, which is good as long as each is used in its own time
-      // only.
+      // Temporaries keep the memory of the recording, which is valid only while no pass has extended the
+      // lifetime of a buffer.
       if (entry->recipe->has_merged_calls()) {
         throw;
       }
@@ -192,7 +192,8 @@ void LazyLauncher::launch_recipe(const std::shared_ptr<CacheEntry>& entry,
     const std::lock_guard<std::mutex> lock(g_hot_mutex);
     g_hot.emplace_back(entry->name, entry->recipe);
   }
-  access_set.enqueue(stream, std::make_unique<RecipeWork>(entry->recipe, std::move(values)), /*keeps=*/true);
+  access_set.enqueue(
+      stream, std::make_unique<RecipeWork>(entry->recipe, std::move(values)), /*retain_memory=*/true);
 }
 
 std::vector<std::pair<std::string, std::shared_ptr<Recipe>>> take_hot_recipes() {

@@ -5,8 +5,8 @@
 #include "engine/engine.h"
 #include "graph/cache.h"
 #include "kernels/operator_plan.h"
-#include "memory/allocator.h"
 #include "memory/access_set.h"
+#include "memory/allocator.h"
 #include "runtime/generator.h"
 #include "runtime/host_access.h"
 #include "runtime/queue.h"
@@ -29,7 +29,7 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor) {
 
 void LazyRecorder::begin() {
   if (table_.has_value() && recorded() == 0) {
-    table_.reset();  // a call that raised has left it; what was made since is not its graph's
+    table_.reset();  // left by a call that raised; newer allocations do not belong to its graph
     key_.clear();
   }
   if (!table_.has_value()) {
@@ -44,11 +44,12 @@ void LazyRecorder::begin() {
   }
 }
 
-// Appends to the graph's key all that decides what it computes: the calls, their values that are not lifted,
-// and the buffers they use. The learned metadata's id represents everything that its key contains.
+// Appends to the graph's key all properties that determine its computation: the calls, their values that are
+// not lifted, and their buffers. The id of the output metadata represents all properties that its key
+// contains.
 void LazyRecorder::append_to_key(const engine::OutputMetadata& output_metadata,
-                            const engine::CallArguments& arguments,
-                            const std::vector<c10::Storage>& new_storages) {
+                                 const engine::CallArguments& arguments,
+                                 const std::vector<c10::Storage>& new_storages) {
   put(key_, output_metadata.id);
   for (const auto& argument : arguments.tensors()) {
     const int position = argument.device ? table_->position(storage_of(*argument.tensor)) : -2;
@@ -61,15 +62,15 @@ void LazyRecorder::append_to_key(const engine::OutputMetadata& output_metadata,
     const int position = table_->position(storage.unsafeGetStorageImpl());
     if (position >= 0) {
       table_->mark_written(position);
-      // Also if the allocation itself has made the recorder start anew.
+      // Even if the allocation itself has made the recorder start a new graph.
       table_->buffers()[static_cast<std::size_t>(position)].role = Role::Temporary;
     }
     put(key_, position);
   }
 }
 
-// True if the call, which the key has from `start` on, is the next one of the graph that is followed, or the
-// first one of another known graph, which is then followed. Keeps its values.
+// Returns true if the call is the next call of the followed graph, or the first call of another predicted
+// graph, which is then followed. The call's key starts at `start`. Stores the call's seed and lifted values.
 bool LazyRecorder::follows(const engine::CallArguments& arguments,
                            const engine::OutputMetadata& output_metadata,
                            const c10::IValue* values,
@@ -100,7 +101,7 @@ bool LazyRecorder::follows(const engine::CallArguments& arguments,
   return true;
 }
 
-// Makes the calls so far, for a graph that goes another way than the one that was followed.
+// Creates the calls so far, because the recording differs from the followed graph.
 void LazyRecorder::stop_following() {
   if (followed_.active()) {
     const std::size_t count = followed_.calls;
@@ -112,7 +113,7 @@ void LazyRecorder::stop_following() {
   }
 }
 
-// Drops what is recorded.
+// Discards the recorded calls.
 void LazyRecorder::drop_recorded() {
   table_.reset();
   calls_.clear();
@@ -173,8 +174,8 @@ void LazyRecorder::append_call(const kernels::HostKernel& kernel,
   }
 }
 
-// Locks the recorder at a moment at which the recorded calls and one with these arguments may run at once:
-// all that was launched on their stream has run, and what other streams do with their memory.
+// Locks the recorder when the recorded calls, and a call with these arguments, may run at once: all work
+// launched on their stream has run, and so has all work of other streams that conflicts with them.
 LazyRecorder::Lock LazyRecorder::lock_when_ready(const memory::AccessSet& arguments) {
   memory::AccessSet recorded;
   for (;;) {
@@ -183,7 +184,7 @@ LazyRecorder::Lock LazyRecorder::lock_when_ready(const memory::AccessSet& argume
     recorded.wait(stream);
     arguments.wait(stream);
     Lock lock(mutex_);
-    begin();  // it may launch a graph of another stream, which the arguments then wait for
+    begin();  // may launch a graph of another stream, for which the arguments must then wait
     recorded = table_->access_set();
     if (runtime::is_queue_idle(stream) && !recorded.has_conflicts(stream) &&
         !arguments.has_conflicts(stream)) {
@@ -192,7 +193,7 @@ LazyRecorder::Lock LazyRecorder::lock_when_ready(const memory::AccessSet& argume
   }
 }
 
-// Runs what is recorded and has not run, without ending the graph. The stream is idle.
+// Runs the recorded calls that have not run, without ending the graph. The stream must be idle.
 void LazyRecorder::catch_up() {
   stop_following();
   for (std::size_t i = 0; i < calls_.size() && not_run_ > 0; i++) {
@@ -202,7 +203,7 @@ void LazyRecorder::catch_up() {
       const runtime::InlineScope scope;
       try {
         calls_[i].run();
-      } catch (...) {  // not the error of the operator that asks for this
+      } catch (...) {  // the error does not belong to the operator that requested the catch-up
         runtime::store_error(
             runtime::queue_of(runtime::g_recorded_on), std::current_exception(), calls_[i].name());
       }
@@ -215,7 +216,7 @@ bool LazyRecorder::record(const kernels::HostKernel& kernel,
                           torch::jit::Stack* stack) {
   const kernels::OperatorPlan& plan = kernel.plan();
   if (!kernel.is_dense()) {
-    return false;  // HostCall launches what is recorded first
+    return false;  // HostCall launches the recorded calls first
   }
   const engine::CallArguments arguments(plan, stack->data() + (stack->size() - plan.arguments));
   if (!arguments.deferrable() || plan.depends_on_data(stack->data() + (stack->size() - plan.arguments))) {
@@ -245,37 +246,40 @@ bool LazyRecorder::record(const kernels::HostKernel& kernel,
   std::uint64_t seed = 0;
   if (plan.generator >= 0) {
     const c10::IValue& generator_value = values[plan.generator];
-    seed = runtime::draw_seed(generator_value.isGenerator() ? std::make_optional(generator_value.toGenerator()) : std::nullopt);
+    seed = runtime::draw_seed(
+        generator_value.isGenerator() ? std::make_optional(generator_value.toGenerator()) : std::nullopt);
   }
   if (!lock.has_value()) {
     lock.emplace(mutex_);
   }
   begin();
   const std::vector<c10::Storage> new_storages = engine::allocate_results(*output_metadata);
-  begin();  // memory that ran short has launched the graph
+  begin();  // a memory shortage has launched the graph
   append(kernel, op, arguments, output_metadata, values, new_storages, /*has_run=*/false, seed);
   const FlushRequest next = flush_request();
   lock.reset();
   engine::push_results(*output_metadata, arguments, plan.arguments, new_storages, stack);
-  fulfil(next);
+  flush_as_requested(next);
   return true;
 }
 
-// What is learned of a call with this key, if it is the next one of the graph that is followed; else nullptr.
+// Returns the output metadata if a call with this key is the next call of the followed graph, otherwise
+// nullptr.
 engine::OutputMetadataPtr LazyRecorder::expected(const std::string& key) const {
-  return followed_.active() && table_.has_value() ? followed_.graph().output_metadata(followed_.calls, key) : nullptr;
+  return followed_.active() && table_.has_value() ? followed_.graph().output_metadata(followed_.calls, key)
+                                                  : nullptr;
 }
 
-// Records a call that was not seen before, by running it.
+// Records a new call by running it.
 bool LazyRecorder::record_new(const kernels::HostKernel& kernel,
                               const c10::OperatorHandle& op,
                               const engine::CallArguments& arguments,
                               torch::jit::Stack* stack) {
   const kernels::OperatorPlan& plan = kernel.plan();
-  // These references die after the lock.
+  // These references are destroyed after the lock.
   const std::vector<c10::IValue> values(stack->end() - static_cast<std::ptrdiff_t>(plan.arguments),
                                         stack->end());
-  const std::string key = arguments.key();  // waiting may use the thread's
+  const std::string key = arguments.key();  // the wait may overwrite the thread's key buffer
   FlushRequest next;
   {
     Lock lock = lock_when_ready(engine::access_set_of(plan, values.data()));
@@ -284,14 +288,16 @@ bool LazyRecorder::record_new(const kernels::HostKernel& kernel,
     const engine::OutputMetadataPtr output_metadata = engine::run_and_cache_metadata(kernel, op, key, stack);
     if (!output_metadata->deferrable || output_metadata->warns) {
       lock.unlock();
-      if (!output_metadata->deferrable && !output_metadata->resized_arguments.empty() && plan.generator < 0 && !output_metadata->warns) {
-        // Its out= has its size now: a second run is an ordinary call and computes the same.
+      if (!output_metadata->deferrable && !output_metadata->resized_arguments.empty() && plan.generator < 0 &&
+          !output_metadata->warns) {
+        // The out= tensor has its size now, so a second run is an ordinary call and computes the same result.
         torch::jit::Stack retry_stack(values.begin(), values.end());
         if (record(kernel, op, &retry_stack)) {
           return true;
         }
       }
-      // It has changed the metadata of an argument, answered the host, or warned: not part of any graph.
+      // The call has changed the metadata of an argument, returned a value to the host, or warned. It does
+      // not become part of a graph.
       flush(/*wait=*/false);
       return true;
     }
@@ -302,16 +308,16 @@ bool LazyRecorder::record_new(const kernels::HostKernel& kernel,
         new_storages[static_cast<std::size_t>(output_metadata->results[i].source)] = results[i].storage();
       }
     }
-    begin();  // memory that ran short has launched the graph
+    begin();  // a memory shortage has launched the graph
     const engine::CallArguments call_arguments(plan, values.data());
     append(kernel, op, call_arguments, output_metadata, values.data(), new_storages, /*has_run=*/true, 0);
     next = flush_request();
   }
-  fulfil(next);
+  flush_as_requested(next);
   return true;
 }
 
-// What to do behind a call; the recorder is locked.
+// Returns the flush that is required after a call. The recorder must be locked.
 LazyRecorder::FlushRequest LazyRecorder::flush_request() {
   if (static_cast<std::int64_t>(recorded()) >= settings_.limit) {
     return settings_.limit_waits ? FlushRequest::FlushAndWait : FlushRequest::Flush;
@@ -321,13 +327,13 @@ LazyRecorder::FlushRequest LazyRecorder::flush_request() {
   return flushes ? FlushRequest::Flush : FlushRequest::Nothing;
 }
 
-void LazyRecorder::fulfil(FlushRequest flush_request) {
+void LazyRecorder::flush_as_requested(FlushRequest flush_request) {
   if (flush_request != FlushRequest::Nothing) {
     flush(flush_request == FlushRequest::FlushAndWait);
   }
 }
 
-// Launches what is recorded.
+// Launches the recorded graph.
 void LazyRecorder::launch(c10::StreamId stream) {
   for (std::size_t i = 0; i < table_->buffers().size(); i++) {
     Buffer& buffer = table_->buffers()[i];

@@ -1,4 +1,4 @@
-// The recorder of lazy mode: the calls of all threads, on one stream at a time, become a graph.
+// The recorder of lazy mode. It records the calls of all threads, on one stream at a time, as a graph.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace hpu_reference::graph {
 
-// See above. Recording, it follows a known graph if it can.
+// The recorder of lazy mode. If possible, it follows a predicted graph instead of creating calls.
 class LazyRecorder final : public engine::Recorder {
  public:
   bool record(const kernels::HostKernel& kernel,
@@ -35,13 +35,12 @@ class LazyRecorder final : public engine::Recorder {
     bool limit_waits = false;
     bool own_thread = true;
   };
-  // Changes the settings between two calls of other threads.
+  // Changes the settings under the lock.
   template <class Change>
   void set(const Change& change) {
     const Lock lock(mutex_);
     change(settings_);
   }
-  // Sets how graphs are written.
   void set_dumps(LazyLauncher::Dumps dumps) {
     const Lock lock(mutex_);
     launcher_.dumps = std::move(dumps);
@@ -60,7 +59,7 @@ class LazyRecorder final : public engine::Recorder {
                   torch::jit::Stack* stack);
   enum class FlushRequest { Nothing, Flush, FlushAndWait };
   FlushRequest flush_request();
-  void fulfil(FlushRequest flush_request);
+  void flush_as_requested(FlushRequest flush_request);
   void begin();
   void catch_up();
   void append(const kernels::HostKernel& kernel,
@@ -80,8 +79,8 @@ class LazyRecorder final : public engine::Recorder {
                    bool has_run,
                    std::uint64_t seed);
   void append_to_key(const engine::OutputMetadata& output_metadata,
-                const engine::CallArguments& arguments,
-                const std::vector<c10::Storage>& new_storages);
+                     const engine::CallArguments& arguments,
+                     const std::vector<c10::Storage>& new_storages);
   bool follows(const engine::CallArguments& arguments,
                const engine::OutputMetadata& output_metadata,
                const c10::IValue* values,
@@ -96,16 +95,16 @@ class LazyRecorder final : public engine::Recorder {
   }
   Lock lock_when_ready(const memory::AccessSet& arguments);
 
-  // Autograd's threads record into the same graph. A thread never waits for a stream with it in hand, except
-  // for memory.
+  // Autograd's threads record into the same graph. A thread that holds this lock never waits for a stream,
+  // except when memory is short.
   runtime::YieldingMutex<runtime::LockRank::Recorder> mutex_;
   std::optional<BufferTable> table_;
   std::vector<engine::Call> calls_;
   std::vector<bool> has_run_;
-  FollowedGraph followed_;  // if it is active, the calls so far are those of a known graph and none is in calls_
+  FollowedGraph followed_;  // if active, the calls so far belong to the followed graph and calls_ is empty
   LazyLauncher launcher_;
-  std::string key_;             // of the graph so far
-  std::uint64_t removals_ = 0;  // engine::output_metadata_removals() when it began
+  std::string key_;             // key of the graph so far
+  std::uint64_t removals_ = 0;  // engine::output_metadata_removals() at the start of the graph
   std::size_t not_run_ = 0;
   Settings settings_;
   LazyStatistics statistics_;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-// Buffers by their host storage; graphs are large enough for a table.
+// Maps host storages to buffers. Graphs are large enough for a table.
 std::unordered_map<const c10::StorageImpl*, int> positions(const Graph& graph) {
   std::unordered_map<const c10::StorageImpl*, int> result;
   for (std::size_t i = 0; i < graph.buffers.size(); i++) {
@@ -25,7 +25,7 @@ struct Effects {
   std::vector<int> reads;
   std::vector<int> writes;
   std::vector<int> makes;
-  bool host_memory = false;  // reads or writes memory that is not a buffer
+  bool host_memory = false;  // accesses memory that is not a buffer
 };
 
 std::vector<Effects> all_effects(Graph& graph) {
@@ -57,7 +57,9 @@ std::vector<Effects> all_effects(Graph& graph) {
   return result;
 }
 
-void remove_unmarked_calls(Graph& graph, std::vector<std::size_t>& origin, const std::vector<bool>& is_retained) {
+void remove_unmarked_calls(Graph& graph,
+                           std::vector<std::size_t>& origin,
+                           const std::vector<bool>& is_retained) {
   std::vector<engine::Call> calls;
   std::vector<std::size_t> from;
   for (std::size_t i = 0; i < graph.calls.size(); i++) {
@@ -75,7 +77,8 @@ void put(std::string& key, const T& value) {
   key.append(reinterpret_cast<const char*>(&value), sizeof(T));
 }
 
-// All of an argument that decides what a call computes; versions count the writes to each buffer.
+// Appends to the key all properties of an argument that determine the call's computation. `versions` counts
+// the writes to each buffer.
 bool describe(const Graph& graph,
               const c10::IValue& value,
               const std::vector<int>& versions,
@@ -146,12 +149,14 @@ bool describe(const Graph& graph,
 }
 
 bool is_pure(const engine::Call& call, const Effects& effects) {
-  return !call.random() && effects.writes.empty() && !effects.host_memory && !call.output_metadata->results.empty() &&
-         std::all_of(
-             call.output_metadata->results.begin(), call.output_metadata->results.end(), [](const engine::Result& result) {
-               return result.kind == engine::Result::Kind::New ||
-                      result.kind == engine::Result::Kind::Undefined;
-             });
+  return !call.random() && effects.writes.empty() && !effects.host_memory &&
+         !call.output_metadata->results.empty() &&
+         std::all_of(call.output_metadata->results.begin(),
+                     call.output_metadata->results.end(),
+                     [](const engine::Result& result) {
+                       return result.kind == engine::Result::Kind::New ||
+                              result.kind == engine::Result::Kind::Undefined;
+                     });
 }
 
 }  // namespace
@@ -174,7 +179,7 @@ void remove_dead_calls(Graph& graph, std::vector<std::size_t>& origin) {
       continue;
     }
     for (const int buffer : effect.makes) {
-      live[static_cast<std::size_t>(buffer)] = false;  // before this call it does not exist
+      live[static_cast<std::size_t>(buffer)] = false;  // it does not exist before this call
     }
     for (const int buffer : effect.reads) {
       live[static_cast<std::size_t>(buffer)] = true;
@@ -185,7 +190,8 @@ void remove_dead_calls(Graph& graph, std::vector<std::size_t>& origin) {
 
 void merge_common_calls(Graph& graph, std::vector<std::size_t>& origin, bool lifted) {
   const std::vector<Effects> effects = all_effects(graph);
-  std::vector<int> writes(graph.buffers.size(), 0);  // in the whole graph, beside making
+  // In the whole graph, except the call that creates the buffer.
+  std::vector<int> writes(graph.buffers.size(), 0);
   for (const Effects& effect : effects) {
     for (const int buffer : effect.writes) {
       writes[static_cast<std::size_t>(buffer)]++;
@@ -268,7 +274,7 @@ void fold_constants(Graph& graph, std::vector<std::size_t>& origin, bool lifted)
     }
     try {
       call.run();
-    } catch (const c10::Error&) {  // the launch raises it
+    } catch (const c10::Error&) {  // the launch throws the error
       for (const int position : effect.makes) {
         graph.buffers[static_cast<std::size_t>(position)].role = Role::Temporary;
       }
@@ -326,12 +332,12 @@ std::size_t plan_memory(const Graph& graph, std::vector<std::size_t>& offsets) {
   std::size_t total = 0;
   std::vector<Interval> placed_intervals;
   for (const Interval& interval : order) {
-    // The lowest gap between those that are in use at the same time.
+    // Use the lowest gap between the buffers that are live at the same time.
     std::vector<std::pair<std::size_t, std::size_t>> occupied;
-    for (const Interval& other : placed_intervals) {
-      if (other.begin <= interval.end && interval.begin <= other.end) {
-        const std::size_t start = offsets[static_cast<std::size_t>(other.buffer)];
-        occupied.emplace_back(start, start + other.bytes);
+    for (const Interval& placed : placed_intervals) {
+      if (placed.begin <= interval.end && interval.begin <= placed.end) {
+        const std::size_t start = offsets[static_cast<std::size_t>(placed.buffer)];
+        occupied.emplace_back(start, start + placed.bytes);
       }
     }
     std::sort(occupied.begin(), occupied.end());

@@ -124,7 +124,7 @@ void Recipe::run_calls(const Launch& launch) {
   }
 }
 
-// True if the lifted values are those of the recording: fused code has them as constants.
+// Returns true if the lifted values equal those of the recording: fused code contains them as constants.
 bool Recipe::has_own_values(const Launch& launch) const {
   std::size_t next = 0;
   for (std::size_t i = 0; i < graph_.calls.size(); i++) {
@@ -152,7 +152,7 @@ void Recipe::run(const Launch& launch) {
   const std::lock_guard lock(mutex_);
   const runtime::TraceSpan span(runtime::TraceKind::Recipe, name_);
   bind(launch);
-  for (const auto* plan : removed_plans_) {  // part of the graph, although their results are not needed
+  for (const auto* plan : removed_plans_) {  // part of the graph although their results are not needed
     plan->executed.fetch_add(1, std::memory_order_relaxed);
   }
   if (const std::shared_ptr<AotiProgram> fused = std::atomic_load(&fused_);

@@ -119,7 +119,7 @@ void check_dtype(at::ScalarType dtype) {
   TORCH_CHECK(!at::isComplexType(dtype), "Complex datatype is not supported on HPU device.");
 }
 
-void narrow(const at::Tensor& host) {
+void round_to_hardware(const at::Tensor& host) {
   if (!is_dense_host(host)) {
     return;
   }
@@ -139,29 +139,29 @@ void narrow(const at::Tensor& host) {
   }
 }
 
-void narrow_results(const OperatorPlan& plan,
-                    const std::vector<c10::IValue>& arguments,
-                    const c10::IValue* results) {
-  const auto narrow_value = [](const c10::IValue& value) {
+void round_results_to_hardware(const OperatorPlan& plan,
+                               const std::vector<c10::IValue>& arguments,
+                               const c10::IValue* results) {
+  const auto round_value = [](const c10::IValue& value) {
     if (value.isTensor()) {
-      narrow(value.toTensor());
+      round_to_hardware(value.toTensor());
     } else if (value.isTensorList()) {
       for (const at::Tensor& tensor : value.toTensorList().vec()) {
-        narrow(tensor);
+        round_to_hardware(tensor);
       }
     }
   };
   for (std::size_t i = 0; i < plan.arguments; i++) {
     if (plan.written[i]) {
-      narrow_value(arguments[i]);
+      round_value(arguments[i]);
     }
   }
   for (std::size_t i = 0; i < plan.returns; i++) {
-    narrow_value(results[i]);
+    round_value(results[i]);
   }
 }
 
-at::Tensor narrowed_source(const at::Tensor& target, const at::Tensor& source) {
+at::Tensor rounded_source(const at::Tensor& target, const at::Tensor& source) {
   if (!is_device_tensor(target)) {
     return source;
   }
@@ -171,8 +171,8 @@ at::Tensor narrowed_source(const at::Tensor& target, const at::Tensor& source) {
     return source;
   }
   // The CPU does not clamp 8-bit floats, and an integer dtype may not represent the limit.
-  const bool wide = at::isFloatingType(type) && !at::isFloat8Type(type);
-  return at::clamp(wide ? source : source.to(at::kFloat), -largest_e4m3(), largest_e4m3());
+  const bool clampable = at::isFloatingType(type) && !at::isFloat8Type(type);
+  return at::clamp(clampable ? source : source.to(at::kFloat), -largest_e4m3(), largest_e4m3());
 }
 
 }  // namespace hpu_reference::kernels

@@ -37,14 +37,14 @@ bool forces_tanh();
 void check_dtype(at::ScalarType dtype);
 
 // Rounds the elements of a host tensor to values that the hardware has, in place. Idempotent.
-void narrow(const at::Tensor& host);
-// Applies narrow() to the host tensors that a kernel has returned or written.
-void narrow_results(const OperatorPlan& plan,
-                    const std::vector<c10::IValue>& arguments,
-                    const c10::IValue* results);
+void round_to_hardware(const at::Tensor& host);
+// Applies round_to_hardware() to the host tensors that a kernel has returned or written.
+void round_results_to_hardware(const OperatorPlan& plan,
+                               const std::vector<c10::IValue>& arguments,
+                               const c10::IValue* results);
 
 // Returns the source of a copy into `target`, rounded to values that the hardware has. Throws if the source
 // comes from the host and has a value that `target` cannot represent.
-at::Tensor narrowed_source(const at::Tensor& target, const at::Tensor& source);
+at::Tensor rounded_source(const at::Tensor& target, const at::Tensor& source);
 
 }  // namespace hpu_reference::kernels

@@ -5,12 +5,12 @@
 #include <ATen/EmptyTensor.h>
 #include <c10/core/GradMode.h>
 
-#include "kernels/non_strided_layouts.h"
-#include "kernels/host_tensors.h"
 #include "kernels/hardware_limits.h"
+#include "kernels/host_tensors.h"
+#include "kernels/non_strided_layouts.h"
 #include "kernels/tensor_access.h"
-#include "memory/allocator.h"
 #include "memory/access_set.h"
+#include "memory/allocator.h"
 #include "memory/host_storage.h"
 #include "runtime/device.h"
 #include "runtime/host_access.h"
@@ -31,9 +31,9 @@ c10::DispatchKeySet excluded_keys() {
 
 bool is_plain_dense(c10::DispatchKeySet keys) {
   constexpr c10::DispatchKeySet non_strided({c10::DispatchKey::Sparse,
-                                       c10::DispatchKey::SparseCsr,
-                                       c10::DispatchKey::Quantized,
-                                       c10::DispatchKey::NestedTensor});
+                                             c10::DispatchKey::SparseCsr,
+                                             c10::DispatchKey::Quantized,
+                                             c10::DispatchKey::NestedTensor});
   return !keys.has_any(non_strided);
 }
 
@@ -256,10 +256,10 @@ void HostCall::adopt_storage_of(c10::TensorImpl* impl, bool has_other_owners) {
     std::memcpy(memory::arena().to_host(pointer.get()), storage->data(), bytes);
   }
   auto copied_storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
-                                                     bytes,
-                                                     std::move(pointer),
-                                                     memory::device_allocator(),
-                                                     /*resizable=*/true);
+                                                              bytes,
+                                                              std::move(pointer),
+                                                              memory::device_allocator(),
+                                                              /*resizable=*/true);
   add(StoragePair{copied_storage.get(),
                   c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage),
                   storage->data(),
@@ -287,12 +287,12 @@ at::Tensor HostCall::device(at::Tensor&& result, std::size_t holders) {
       impl->has_storage() && impl->key_set().has_backend(c10::BackendComponent::CPUBit),
       "a result of layout ",
       result.layout(),
-      " cannot live on the hpu device; use a strided tensor, or the CPU for this operator");
+      " is not supported on the hpu device; use a strided tensor, or the CPU for this operator");
   if (C10_UNLIKELY(has_hardware_limits())) {
     check_dtype(result.scalar_type());
     const StoragePair* pair = find_host_storage(impl->unsafe_storage().unsafeGetStorageImpl());
     if (pair == nullptr || !pair->argument) {
-      narrow(result);
+      round_to_hardware(result);
     }
   }
   const bool has_other_owners = result.use_count() > holders || impl->unsafe_storage().use_count() > 1;
@@ -378,7 +378,7 @@ void HostCall::finish() {
   if (C10_UNLIKELY(has_hardware_limits())) {
     for (const auto& pair : tensors_) {
       if (pair.written) {
-        narrow(pair.host);
+        round_to_hardware(pair.host);
       }
     }
   }
@@ -399,7 +399,7 @@ void HostCall::write_back_all(bool failed) {
     // torch's resize sets the sizes before it allocates. If the allocation failed, the tensor keeps its old
     // sizes.
     const bool is_partial = failed && is_plain_dense(pair.device.unsafeGetTensorImpl()->key_set()) &&
-                           bytes_spanned(pair.host.unsafeGetTensorImpl()) > pair.device.storage().nbytes();
+                            bytes_spanned(pair.host.unsafeGetTensorImpl()) > pair.device.storage().nbytes();
     if (!is_partial) {
       write_back(pair);
     }

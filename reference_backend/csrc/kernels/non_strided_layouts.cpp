@@ -102,7 +102,10 @@ c10::intrusive_ptr<at::SparseCsrTensorImpl> make_compressed(at::Layout layout, c
   return impl;
 }
 
-at::Tensor NonStridedLayouts::host(HostCall& call, const at::Tensor& tensor, Access access, const char* name) {
+at::Tensor NonStridedLayouts::host(HostCall& call,
+                                   const at::Tensor& tensor,
+                                   Access access,
+                                   const char* name) {
   const auto convert = [&](const at::Tensor& part) { return call.host(part, access, name); };
   if (has(tensor, DispatchKey::SparseHPU)) {
     auto* source = sparse(tensor);
@@ -163,9 +166,9 @@ at::Tensor NonStridedLayouts::device(HostCall& call, at::Tensor&& result) {
     auto* source = compressed(result);
     auto converted = make_compressed(source->layout(), source->dtype());
     converted->set_member_tensors(device_part(call, source->compressed_indices()),
-                              device_part(call, source->plain_indices()),
-                              device_part(call, source->values()),
-                              source->sizes());
+                                  device_part(call, source->plain_indices()),
+                                  device_part(call, source->values()),
+                                  source->sizes());
     return at::Tensor(std::move(converted));
   }
   if (impl->key_set().has(DispatchKey::NestedTensor)) {
@@ -183,7 +186,7 @@ at::Tensor NonStridedLayouts::device(HostCall& call, at::Tensor&& result) {
       has(result, DispatchKey::QuantizedCPU),
       "a result of layout ",
       result.layout(),
-      " cannot live on the hpu device; use a strided tensor, or the CPU for this operator");
+      " is not supported on the hpu device; use a strided tensor, or the CPU for this operator");
   call.adopt_storage_of(impl, impl->unsafe_storage().use_count() > 1);
   change_backend(impl, runtime::kDevice);
   auto* self = quantized(result);

@@ -19,19 +19,19 @@ struct OperatorPlan {
   std::size_t returns = 0;
   int generator = -1;  // index of the generator argument, or -1
   bool returns_tensors = false;
-  bool makes_results = false;  // the operator writes no argument
-  bool copies = false;  // the operator is copy_()
+  bool makes_results = false;     // the operator writes no argument
+  bool copies = false;            // the operator is copy_()
   std::vector<bool> cpu_allowed;  // one per argument: may be a CPU tensor of one or more dimensions
-  bool dense_inputs = false;  // the CPU kernel reads beyond an expanded input
-  bool resizes_storage = false;  // the operator is resize_()
-  int index_argument = -1;  // index of an argument of indices that may be int32, or -1
+  bool dense_inputs = false;      // the CPU kernel reads beyond an expanded input
+  bool resizes_storage = false;   // the operator is resize_()
+  int index_argument = -1;        // index of an argument of indices that may be int32, or -1
 
   // Properties for the engine. The value of a lifted argument does not affect the output metadata.
   std::vector<bool> lifts_scalar;       // one per argument
-  bool lifts_tensor = false;  // lifts 0-dim floating-point CPU tensors
-  bool writes_out_only = false;  // all written arguments are out= arguments
-  bool data_dependent = false;  // the size of the result depends on the data ...
-  int size_argument = -1;  // ... unless the call passes the size as this argument
+  bool lifts_tensor = false;            // lifts 0-dim floating-point CPU tensors
+  bool writes_out_only = false;         // all written arguments are out= arguments
+  bool data_dependent = false;          // the size of the result depends on the data ...
+  int size_argument = -1;               // ... unless the call passes the size as this argument
   bool boolean_indices_depend = false;  // the size depends on the data only if an index is a mask
   enum class Cost { Elements, Product, Convolution } cost = Cost::Elements;
 

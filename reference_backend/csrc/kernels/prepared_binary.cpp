@@ -56,7 +56,7 @@ std::unique_ptr<PreparedKernel> prepare_relu(const std::vector<c10::IValue>& arg
 }  // namespace
 
 const PreparedTable& prepared_binary_kernels() {
-  using namespace at::native;  // NOLINT: the classes are named in it
+  using namespace at::native;  // NOLINT: for the class names
   static const auto* table = new PreparedTable{
       {"aten::relu", &prepare_relu},
       {"aten::relu_", &prepare_relu},

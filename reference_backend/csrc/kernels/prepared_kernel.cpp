@@ -3,8 +3,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "kernels/prepared_table.h"
 #include "kernels/hardware_limits.h"
+#include "kernels/prepared_table.h"
 
 namespace hpu_reference::kernels {
 
@@ -45,7 +45,8 @@ std::unique_ptr<PreparedKernel> prepare_kernel(const OperatorPlan& plan,
                                                const std::vector<bool>& constant,
                                                const at::Tensor& result) {
   const PrepareFunction function = find(plan);
-  if (has_hardware_limits() || function == nullptr || !is_simple(result) || !result.is_non_overlapping_and_dense()) {
+  if (has_hardware_limits() || function == nullptr || !is_simple(result) ||
+      !result.is_non_overlapping_and_dense()) {
     return nullptr;
   }
   for (const c10::IValue& argument : arguments) {

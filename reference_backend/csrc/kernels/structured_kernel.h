@@ -22,7 +22,8 @@ struct StoredArgument;
 // A constant tensor is copied, so that set() can change its value.
 template <>
 struct StoredArgument<const at::Tensor&> {
-  StoredArgument(const c10::IValue& source, bool is_constant) : value(source.toTensor()), constant(is_constant) {
+  StoredArgument(const c10::IValue& source, bool is_constant)
+      : value(source.toTensor()), constant(is_constant) {
     if (constant) {
       const bool wrapped = value.unsafeGetTensorImpl()->is_wrapped_number();
       value = value.clone();
@@ -74,7 +75,8 @@ struct StoredArgument<c10::string_view> {
 
 template <>
 struct StoredArgument<std::optional<at::ScalarType>> {
-  explicit StoredArgument(const c10::IValue& source, bool = true) : value(source.toOptional<at::ScalarType>()) {
+  explicit StoredArgument(const c10::IValue& source, bool = true)
+      : value(source.toOptional<at::ScalarType>()) {
   }
   std::optional<at::ScalarType> get() const {
     return value;
@@ -308,9 +310,8 @@ class StructuredKernel final : public PreparedKernel {
   WithResult operator_;
   int tensors_ = 0;
   c10::SmallVector<Operand, 4> operands_;
-  c10::SmallVector<Operand, 1>
-      converted_;  // constants that the iterator converted to the compute dtype
-  bool has_operand_from_number_ = false;  // an operand was made from a number
+  c10::SmallVector<Operand, 1> converted_;  // constants that the iterator converted to the compute dtype
+  bool has_operand_from_number_ = false;    // an operand was made from a number
 };
 
 }  // namespace hpu_reference::kernels

@@ -102,8 +102,8 @@ int written_argument(const c10::FunctionSchema& schema, std::size_t result) {
     return -1;
   }
   for (std::size_t i = 0; i < schema.arguments().size(); i++) {
-    const c10::AliasInfo* other = schema.arguments()[i].alias_info();
-    if (other != nullptr && other->beforeSets() == info->beforeSets()) {
+    const c10::AliasInfo* argument_alias = schema.arguments()[i].alias_info();
+    if (argument_alias != nullptr && argument_alias->beforeSets() == info->beforeSets()) {
       return static_cast<int>(i);
     }
   }
@@ -146,9 +146,9 @@ bool has_low_precision(const torch::jit::Stack& stack, std::size_t first) {
 }  // namespace
 
 void run_with_upcast(const OperatorPlan& plan,
-                  const c10::OperatorHandle& op,
-                  c10::DispatchKeySet key,
-                  torch::jit::Stack* stack) {
+                     const c10::OperatorHandle& op,
+                     c10::DispatchKeySet key,
+                     torch::jit::Stack* stack) {
   const std::size_t first = stack->size() - plan.arguments;
   if (C10_UNLIKELY(plan.index_argument >= 0)) {
     c10::IValue& value = (*stack)[first + static_cast<std::size_t>(plan.index_argument)];

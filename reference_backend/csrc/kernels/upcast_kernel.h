@@ -14,8 +14,8 @@ namespace hpu_reference::kernels {
 // error about the dtype if other floating-point tensors are among the arguments, because the dtype of the
 // results would be ambiguous.
 void run_with_upcast(const OperatorPlan& plan,
-                  const c10::OperatorHandle& op,
-                  c10::DispatchKeySet key,
-                  torch::jit::Stack* stack);
+                     const c10::OperatorHandle& op,
+                     c10::DispatchKeySet key,
+                     torch::jit::Stack* stack);
 
 }  // namespace hpu_reference::kernels

@@ -6,12 +6,12 @@
 #include <string>
 #include <utility>
 
-#include "memory/allocator.h"
 #include "memory/allocation_redirect.h"
+#include "memory/allocator.h"
 #include "memory/race_check.h"
 #include "runtime/host_access.h"
-#include "runtime/vector_clock.h"
 #include "runtime/stream.h"
+#include "runtime/vector_clock.h"
 
 namespace hpu_reference::memory {
 
@@ -20,11 +20,11 @@ namespace {
 StreamOrder order_from_environment() {
   const char* text = std::getenv("HPU_REFERENCE_STREAM_ORDER");
   const std::string value = text == nullptr || *text == '\0' ? "memory" : text;
-  TORCH_CHECK(
-      value == "memory" || value == "events",
-      "HPU_REFERENCE_STREAM_ORDER='",
-      value,
-      "' is not known; give memory (streams are ordered by the memory they use) or events (as on CUDA)");
+  TORCH_CHECK(value == "memory" || value == "events",
+              "HPU_REFERENCE_STREAM_ORDER='",
+              value,
+              "' is not a stream order; use memory (streams are ordered by the memory they access) or events "
+              "(as on CUDA)");
   return value == "events" ? StreamOrder::Events : StreamOrder::Memory;
 }
 

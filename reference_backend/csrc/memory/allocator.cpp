@@ -9,8 +9,8 @@
 #include <sstream>
 #include <string>
 
-#include "memory/allocation_redirect.h"
 #include "memory/access_set.h"
+#include "memory/allocation_redirect.h"
 #include "memory/history.h"
 #include "memory/race_check.h"
 #include "memory/shared_statistics.h"
@@ -18,9 +18,9 @@
 #include "runtime/fork.h"
 #include "runtime/host_access.h"
 #include "runtime/log.h"
+#include "runtime/queue.h"
 #include "runtime/telemetry.h"
 #include "runtime/vector_clock.h"
-#include "runtime/queue.h"
 
 namespace hpu_reference::memory {
 
@@ -71,7 +71,8 @@ void map_device_memory() {
   const std::size_t limit = default_limit();
   stream_order();  // rejects an unknown stream order before any work runs
   try {
-    auto* new_pool = new BlockPool(map_arena(limit), limit, &runtime::is_stream_idle, create_shared_statistics());
+    auto* new_pool =
+        new BlockPool(map_arena(limit), limit, &runtime::is_stream_idle, create_shared_statistics());
     const char* poison = std::getenv("HPU_REFERENCE_POISON");
     new_pool->set_poison(poison != nullptr && std::string(poison) == "1");
     g_pool = new_pool;
@@ -225,7 +226,7 @@ Block* allocate_after_waiting(std::size_t size, bool scratch, bool in_order) {
                size,
                " bytes; waiting for queued work took ",
                elapsed.count(),
-               block == nullptr ? " ms and found none" : " ms and found them");
+               block == nullptr ? " ms and freed too few" : " ms and freed enough");
   runtime::emit_event(
       "MEMORY_DEFRAGMENTATION",
       {{"success", block == nullptr ? "false" : "true"}, {"milliseconds", std::to_string(elapsed.count())}});

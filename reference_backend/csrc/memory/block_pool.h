@@ -38,9 +38,9 @@ struct PendingUse {
 struct Block {
   char* device = nullptr;  // address in the device mapping
   std::size_t size = 0;    // bytes, a multiple of the granule
-  StreamId stream = 0;  // stream on which it was allocated
+  StreamId stream = 0;     // stream on which it was allocated
   bool in_use = false;
-  bool scratch = false;  // memory of a running kernel that is not (yet) a tensor of the user
+  bool scratch = false;       // memory of a running kernel that is not (yet) a tensor of the user
   Block* previous = nullptr;  // neighbours by address
   Block* next = nullptr;
   std::vector<StreamId> used_on;  // streams named by record_stream
@@ -48,14 +48,14 @@ struct Block {
   // mutex.
   std::vector<PendingUse> users;
   std::atomic<bool> has_users{false};  // same as !users.empty(), without the lock
-  std::uint64_t freed_in = 0;  // number of the lazy graph during whose recording it was freed
+  std::uint64_t freed_in = 0;          // number of the lazy graph during whose recording it was freed
   // Number of the graph that is being recorded and uses this memory as its buffer `buffer`; 0 if no such
   // graph exists. Reset when the block is freed.
   std::atomic<std::uint64_t> recorded_in{0};
   int buffer = -1;
-  std::uint64_t serial = 0;  // number of the allocation
+  std::uint64_t serial = 0;   // number of the allocation
   bool host_written = false;  // written by a copy from the host ahead of recorded work
-  bool ordered = false;  // reused while its stream still had work of the block's last owner
+  bool ordered = false;       // reused while its stream still had work of the block's last owner
   // An unused CPU storage over the host mapping of this block. A call takes the storage and returns it
   // afterwards.
   std::atomic<c10::StorageImpl*> host_storage{nullptr};
@@ -73,7 +73,7 @@ struct BlockState {
   std::uintptr_t address = 0;
   std::size_t bytes = 0;
   StreamId stream = 0;
-  bool in_use = false;  // used by a tensor or a running kernel
+  bool in_use = false;   // used by a tensor or a running kernel
   bool pending = false;  // freed, but work may still use it
 };
 
@@ -96,7 +96,7 @@ struct PoolStatistics {
   std::int64_t out_of_memory = 0;
   std::int64_t largest_free = 0;
   std::int64_t deferred = 0;  // bytes freed by the user that a stream may still use
-  std::int64_t ordered = 0;  // bytes freed by the user that only their own stream may reuse so far
+  std::int64_t ordered = 0;   // bytes freed by the user that only their own stream may reuse so far
   std::int64_t defragmentations = 0;
   std::int64_t defragmentations_succeeded = 0;
 };
@@ -218,7 +218,7 @@ class BlockPool {
 
   Arena arena_;
   const Block* first_;  // first block by address; it absorbs other blocks and is never absorbed
-  Block** starts_;  // by granule; sparse reserved address space, written at the starts of blocks
+  Block** starts_;      // by granule; sparse reserved address space, written at the starts of blocks
   std::function<bool(StreamId)> stream_idle_;
   runtime::RankedMutex<runtime::LockRank::Leaf> mutex_;
   std::set<Block*, BySize> ranges_;

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "memory/allocator.h"
 #include "memory/allocation_redirect.h"
+#include "memory/allocator.h"
 #include "runtime/log.h"
 #include "runtime/queue.h"
 
@@ -140,7 +140,7 @@ void count_profilers(int change) {
 void update_logged_memory() {
   static std::atomic<bool> counted{false};
   const bool requested = runtime::is_logged(runtime::LogModule::DevMem, runtime::LogLevel::Debug) ||
-                      runtime::is_logged(runtime::LogModule::MemLog, runtime::LogLevel::Debug);
+                         runtime::is_logged(runtime::LogModule::MemLog, runtime::LogLevel::Debug);
   if (counted.exchange(requested) != requested) {
     g_observers.fetch_add(requested ? 1 : -1);
   }
@@ -154,7 +154,8 @@ Snapshot take_snapshot() {
   Snapshot snapshot;
   const std::vector<BlockState> blocks = is_ready() ? pool().blocks() : std::vector<BlockState>();
   const HistorySettings requested = settings();
-  Stack stack = requested.events && requested.allocation_frames ? stack_here(requested.native_frames) : nullptr;
+  Stack stack =
+      requested.events && requested.allocation_frames ? stack_here(requested.native_frames) : nullptr;
   std::vector<Stack> dropped;
   History& self = history();
   const std::lock_guard lock(self.mutex);

@@ -21,12 +21,12 @@ namespace hpu_reference::memory {
 
 // The events and stacks that the history records.
 struct HistorySettings {
-  bool blocks = false;  // live blocks, as allocated
+  bool blocks = false;             // live blocks, as allocated
   bool events = false;             // each allocation and free
   bool allocation_frames = false;  // stack of each allocation
-  bool free_frames = false;  // stack of each free
+  bool free_frames = false;        // stack of each free
   bool native_frames = false;      // C++ functions in stacks
-  std::size_t limit = SIZE_MAX;  // number of latest events to keep
+  std::size_t limit = SIZE_MAX;    // number of latest events to keep
 };
 
 using Stack = std::shared_ptr<c10::GatheredContext>;
@@ -38,8 +38,8 @@ struct HistoryEvent {
   std::int64_t bytes;
   StreamId stream;
   std::int64_t microseconds;  // since 1970
-  std::int64_t available;  // free bytes; only for out of memory
-  std::string metadata;  // set by the program with set_metadata()
+  std::int64_t available;     // free bytes; only for out of memory
+  std::string metadata;       // set by the program with set_metadata()
   Stack stack;                // may be null
 };
 

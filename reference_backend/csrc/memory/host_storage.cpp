@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "memory/allocator.h"
-#include "memory/allocation_redirect.h"
 #include "memory/access_set.h"
+#include "memory/allocation_redirect.h"
+#include "memory/allocator.h"
 #include "memory/history.h"
 #include "runtime/device.h"
 #include "runtime/queue.h"

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "runtime/vector_clock.h"
 #include "runtime/queue.h"
+#include "runtime/vector_clock.h"
 
 namespace hpu_reference::memory {
 
@@ -34,38 +34,38 @@ struct History {
 
 // Uses of memory whose tensor was freed, if no order with later work exists. Identified by addresses, because
 // blocks are split and coalesced.
-struct Freed {
+struct FreedMemory {
   const char* begin;
   const char* end;
   std::vector<Use> uses;
 };
 
-struct Check {
+struct RaceCheck {
   std::mutex mutex;
   std::unordered_map<const Block*, History> histories;
-  std::vector<Freed> freed;
+  std::vector<FreedMemory> freed;
   std::set<std::string> reported;  // texts that were already reported
   std::vector<std::string> reports;
 };
 
-Check& check() {
-  static auto* value = new Check();
+RaceCheck& race_check() {
+  static auto* value = new RaceCheck();
   return *value;
 }
 
 thread_local bool tls_reporting = false;
 
 // Scope in which this thread emits warnings.
-class Reporting {
+class ReportingScope {
  public:
-  Reporting() {
+  ReportingScope() {
     tls_reporting = true;
   }
-  ~Reporting() {
+  ~ReportingScope() {
     tls_reporting = false;
   }
-  Reporting(const Reporting&) = delete;
-  Reporting& operator=(const Reporting&) = delete;
+  ReportingScope(const ReportingScope&) = delete;
+  ReportingScope& operator=(const ReportingScope&) = delete;
 };
 
 std::string stream_name(c10::StreamId stream) {
@@ -95,16 +95,16 @@ void drop_uses(std::vector<Use>& uses, const Condition& condition) {
   uses.erase(std::remove_if(uses.begin(), uses.end(), condition), uses.end());
 }
 
-void drop_empty(std::vector<Freed>& freed) {
+void drop_empty(std::vector<FreedMemory>& freed) {
   freed.erase(
-      std::remove_if(freed.begin(), freed.end(), [](const Freed& entry) { return entry.uses.empty(); }),
+      std::remove_if(freed.begin(), freed.end(), [](const FreedMemory& entry) { return entry.uses.empty(); }),
       freed.end());
 }
 
 // A new use of memory. Reports earlier uses that are not ordered with it, and records it.
 class NewUse {
  public:
-  NewUse(Check& self, const runtime::VectorClock& clock, Use use)
+  NewUse(RaceCheck& self, const runtime::VectorClock& clock, Use use)
       : self_(self), clock_(clock), use_(std::move(use)) {
   }
   // Returns the reports that are new.
@@ -116,7 +116,7 @@ class NewUse {
     }
     compare(history.uses, /*freed=*/false);
     const char* end = block.device + block.size;
-    for (Freed& before : self_.freed) {
+    for (FreedMemory& before : self_.freed) {
       if (before.begin < end && block.device < before.end) {
         compare(before.uses, /*freed=*/true);
         if (use_.written && block.device <= before.begin && before.end <= end) {
@@ -128,7 +128,8 @@ class NewUse {
     // If this work writes, drop the uses that it is ordered after: later work that is ordered after this work
     // is ordered after them too.
     drop_uses(history.uses, [&](const Use& before) {
-      return is_ordered_after(clock_, before) && (use_.written || (!before.written && before.queue == use_.queue));
+      return is_ordered_after(clock_, before) &&
+             (use_.written || (!before.written && before.queue == use_.queue));
     });
     history.uses.push_back(use_);
     return std::move(new_reports_);
@@ -147,7 +148,7 @@ class NewUse {
     }
   }
 
-  Check& self_;
+  RaceCheck& self_;
   const runtime::VectorClock& clock_;
   const Use use_;
   std::vector<std::string> new_reports_;
@@ -160,7 +161,7 @@ void check_races(c10::ArrayRef<BlockUse> uses, c10::StreamId stream, const std::
   const runtime::VectorClock clock = runtime::tick(queue);
   std::vector<std::string> new_reports;
   {
-    Check& self = check();
+    RaceCheck& self = race_check();
     const std::lock_guard<std::mutex> lock(self.mutex);
     for (const BlockUse& used : uses) {
       if (!used.freed) {  // otherwise the pool retains the memory until the work has run
@@ -171,7 +172,7 @@ void check_races(c10::ArrayRef<BlockUse> uses, c10::StreamId stream, const std::
       }
     }
   }
-  const Reporting reporting;
+  const ReportingScope reporting;
   for (const std::string& text : new_reports) {
     TORCH_WARN("missing wait between streams: ", text);
   }
@@ -183,7 +184,7 @@ bool is_reporting_race() {
 
 void remove_recorded_uses(const Block* block, const std::vector<StreamId>& recorded_streams) {
   const runtime::VectorClock host = runtime::clock_of_host();
-  Check& self = check();
+  RaceCheck& self = race_check();
   const std::lock_guard<std::mutex> lock(self.mutex);
   const auto history_entry = self.histories.find(block);
   if (history_entry == self.histories.end()) {
@@ -201,7 +202,7 @@ void remove_recorded_uses(const Block* block, const std::vector<StreamId>& recor
   if (!current || uses.empty()) {
     return;
   }
-  for (Freed& before : self.freed) {  // uses that the host has waited for cannot race any more
+  for (FreedMemory& before : self.freed) {  // uses that the host has waited for cannot race any more
     drop_uses(before.uses, [&](const Use& use) { return is_ordered_after(host, use); });
   }
   drop_empty(self.freed);
@@ -209,7 +210,7 @@ void remove_recorded_uses(const Block* block, const std::vector<StreamId>& recor
 }
 
 std::vector<std::string> take_race_reports() {
-  Check& self = check();
+  RaceCheck& self = race_check();
   const std::lock_guard<std::mutex> lock(self.mutex);
   self.reported.clear();
   return std::exchange(self.reports, {});

@@ -79,7 +79,8 @@ std::int64_t own_module() {
 }
 
 std::string folder() {
-  if (const char* configured_folder = std::getenv("HPU_REFERENCE_STATE_DIR"); configured_folder != nullptr && *configured_folder != '\0') {
+  if (const char* configured_folder = std::getenv("HPU_REFERENCE_STATE_DIR");
+      configured_folder != nullptr && *configured_folder != '\0') {
     return configured_folder;
   }
   return "/dev/shm/hpu-reference." + std::to_string(getuid());

@@ -9,9 +9,9 @@ namespace hpu_reference::memory {
 // The contents of the file. The tools declare the same layout (tools/csrc/state.h).
 struct SharedStatistics {
   char magic[8];                     // "hpuref1"
-  std::int64_t process;  // process id
-  std::int64_t started;  // start time in clock ticks since boot; process ids are reused
-  std::int64_t module;  // module index of the process
+  std::int64_t process;              // process id
+  std::int64_t started;              // start time in clock ticks since boot; process ids are reused
+  std::int64_t module;               // module index of the process
   std::atomic<std::int64_t> limit;   // bytes
   std::atomic<std::int64_t> in_use;  // bytes of tensors
   std::atomic<std::int64_t> max_in_use;

@@ -50,8 +50,8 @@ void begin_capture(std::shared_ptr<CaptureScope> scope) {
   Registry& self = registry();
   const c10::StreamId stream = current_stream_id();
   const std::lock_guard<std::mutex> lock(self.mutex);
-  for (const auto& other : self.scopes) {
-    TORCH_CHECK(!other->captures_work_on(stream), "GRAPH:: graph Capture already in progress");
+  for (const auto& capture : self.scopes) {
+    TORCH_CHECK(!capture->captures_work_on(stream), "GRAPH:: graph Capture already in progress");
   }
   // Captures of one thread come first: such a thread may share its stream with a capture of all threads.
   const auto at = scope->is_bound_to_thread() ? self.scopes.begin() : self.scopes.end();
@@ -64,11 +64,11 @@ void end_capture(const CaptureScope* scope) {
   Registry& self = registry();
   std::shared_ptr<CaptureScope> ended;  // may hold the last reference: destroyed after the lock
   const std::lock_guard<std::mutex> lock(self.mutex);
-  const auto found = std::find_if(
-      self.scopes.begin(), self.scopes.end(), [&](const auto& other) { return other.get() == scope; });
-  if (found != self.scopes.end()) {
-    ended = std::move(*found);
-    self.scopes.erase(found);
+  const auto position = std::find_if(
+      self.scopes.begin(), self.scopes.end(), [&](const auto& capture) { return capture.get() == scope; });
+  if (position != self.scopes.end()) {
+    ended = std::move(*position);
+    self.scopes.erase(position);
     self.count.fetch_sub(1, std::memory_order_release);
     g_pending_work.fetch_sub(1, std::memory_order_release);
   }
@@ -78,7 +78,7 @@ bool is_in_progress(const CaptureScope* scope) {
   Registry& self = registry();
   const std::lock_guard<std::mutex> lock(self.mutex);
   return std::any_of(
-      self.scopes.begin(), self.scopes.end(), [&](const auto& other) { return other.get() == scope; });
+      self.scopes.begin(), self.scopes.end(), [&](const auto& capture) { return capture.get() == scope; });
 }
 
 std::shared_ptr<CaptureScope> capture_of(c10::StreamId stream) {

@@ -35,8 +35,9 @@ int count_visible() {
       end++;
     }
     if (end == cursor || module < 0 || module >= kModules || (*end != ',' && *end != '\0')) {
-      TORCH_WARN(
-          "HABANA_VISIBLE_MODULES='", text, "' is not a comma list of modules 0 to 7; no module is visible");
+      TORCH_WARN("HABANA_VISIBLE_MODULES='",
+                 text,
+                 "' is not a comma-separated list of modules 0 to 7; no module is visible");
       return 0;
     }
     modules.insert(module);

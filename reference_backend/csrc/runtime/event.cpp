@@ -6,9 +6,9 @@
 
 #include "runtime/capture_scope.h"
 #include "runtime/device.h"
-#include "runtime/vector_clock.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
+#include "runtime/vector_clock.h"
 
 namespace hpu_reference::runtime {
 
@@ -110,8 +110,8 @@ void Event::block(c10::StreamId stream) const {
   std::shared_ptr<EventMark> mark = std::atomic_load(&latest_);
   if (mark != nullptr) {
     if (const auto capture = mark->capture.lock(); capture != nullptr && is_in_progress(capture.get())) {
-      const auto other = capture_of(stream);
-      TORCH_CHECK(other == nullptr || other == capture,
+      const auto stream_capture = capture_of(stream);
+      TORCH_CHECK(stream_capture == nullptr || stream_capture == capture,
                   "stream ",
                   stream,
                   " is part of a capture and cannot wait for an event of another one; end one of them first");
@@ -154,7 +154,7 @@ void Event::synchronize() const {
   surface_error(mark->queue);
 }
 
-double Event::since(const Event& start) const {
+double Event::elapsed_since(const Event& start) const {
   const std::shared_ptr<EventMark> end_mark = std::atomic_load(&latest_);
   const std::shared_ptr<EventMark> start_mark = std::atomic_load(&start.latest_);
   TORCH_CHECK(end_mark != nullptr && start_mark != nullptr,

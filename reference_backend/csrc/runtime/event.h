@@ -27,7 +27,7 @@ class Event {
   void synchronize() const;
   // Returns the milliseconds from `start` to this event. Throws if one of the two events is not recorded or
   // not complete.
-  double since(const Event& start) const;
+  double elapsed_since(const Event& start) const;
 
  private:
   std::shared_ptr<EventMark> latest_;  // accessed atomically: several threads may record and wait

@@ -11,7 +11,7 @@ void set_gil_functions(GilFunctions lock) {
 }
 
 GilRelease::GilRelease()
-    : released_((require_at_most(LockRank::Recorder, "gives the interpreter's lock back, to take it later"),
+    : released_((require_at_most(LockRank::Recorder, "releases the GIL and will take it again"),
                  g_lock.release == nullptr ? nullptr : g_lock.release())) {
 }
 

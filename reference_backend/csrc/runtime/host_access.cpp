@@ -3,9 +3,9 @@
 #include <c10/util/Exception.h>
 
 #include "runtime/capture_scope.h"
-#include "runtime/vector_clock.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
+#include "runtime/vector_clock.h"
 
 namespace hpu_reference::runtime {
 

@@ -23,8 +23,8 @@ const char* description(LockRank rank) {
       return "a capture's lock";
     case LockRank::Recorder:
       return "lazy mode's lock";
-    case LockRank::Interpreter:
-      return "the interpreter's lock";
+    case LockRank::Gil:
+      return "the GIL";
     case LockRank::Compute:
       return "the compute lock";
     case LockRank::Recipe:
@@ -34,17 +34,18 @@ const char* description(LockRank rank) {
   }
 }
 
-[[noreturn]] void abort_with_message(LockRank held, const char* purpose) {
-  std::fprintf(stderr, "hpu: lock order violated: a thread with %s %s\n", description(held), purpose);
+[[noreturn]] void abort_with_message(LockRank held_rank, const char* purpose) {
+  std::fprintf(
+      stderr, "hpu: lock order violated: a thread that holds %s %s\n", description(held_rank), purpose);
   std::abort();
 }
 
 }  // namespace
 
 void record_lock(LockRank rank, const void* mutex) {
-  for (const auto& [held, held_mutex] : tls_held_locks) {
-    if (held_mutex != mutex && held >= rank) {
-      abort_with_message(held, (std::string("takes ") + description(rank)).c_str());
+  for (const auto& [held_rank, held_mutex] : tls_held_locks) {
+    if (held_mutex != mutex && held_rank >= rank) {
+      abort_with_message(held_rank, (std::string("takes ") + description(rank)).c_str());
     }
   }
   tls_held_locks.emplace_back(rank, mutex);
@@ -52,14 +53,14 @@ void record_lock(LockRank rank, const void* mutex) {
 
 void record_unlock(const void* mutex) {
   const auto position = std::find_if(
-      tls_held_locks.rbegin(), tls_held_locks.rend(), [&](const auto& held) { return held.second == mutex; });
+      tls_held_locks.rbegin(), tls_held_locks.rend(), [&](const auto& lock) { return lock.second == mutex; });
   tls_held_locks.erase(std::next(position).base());
 }
 
 void require_at_most(LockRank rank, const char* purpose) {
-  for (const auto& [held, mutex] : tls_held_locks) {
-    if (held > rank) {
-      abort_with_message(held, purpose);
+  for (const auto& [held_rank, mutex] : tls_held_locks) {
+    if (held_rank > rank) {
+      abort_with_message(held_rank, purpose);
     }
   }
 }

@@ -13,11 +13,11 @@ namespace hpu_reference::runtime {
 enum class LockRank {
   Graph,  // lock of a captured graph; Python objects may be destroyed under this lock and the next two
   CaptureRecording,  // lock of a capture in progress
-  Recorder,  // lock of lazy mode's recorder
-  Interpreter,  // the GIL
-  Compute,  // right to use the intra-op threads
-  Recipe,  // lock of a recipe: one run at a time
-  Leaf,  // locks of the scheduler and the pool: no other lock is taken under them
+  Recorder,          // lock of lazy mode's recorder
+  Gil,               // the GIL
+  Compute,           // right to use the intra-op threads
+  Recipe,            // lock of a recipe: one run at a time
+  Leaf,              // locks of the scheduler and the pool: no other lock is taken under them
 };
 
 #ifdef HPU_REFERENCE_CHECK_LOCKS

@@ -121,13 +121,13 @@ std::string lines_of(LogModule module, LogLevel level, std::string_view text) {
   return lines;
 }
 
-void report_error_once(Log& self, const std::string& place, int error) {
+void report_error_once(Log& self, const std::string& destination, int error) {
   if (error != 0 && !self.error_reported.exchange(true)) {
     std::fprintf(
         stderr,
-        "hpu: the log cannot be written to %s (%s); the program goes on without: name another folder in "
+        "hpu: the log cannot be written to %s (%s); the program continues without it: set another folder in "
         "HABANA_LOGS, or unset ENABLE_CONSOLE\n",
-        place.c_str(),
+        destination.c_str(),
         std::strerror(error));
   }
 }

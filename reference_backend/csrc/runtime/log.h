@@ -21,19 +21,19 @@ enum class LogLevel : std::uint8_t { Trace, Debug, Info, Warning, Error, Critica
 // The modules that this device logs. Programs use the names PT_DEVICE, PT_KERNEL and so on.
 enum class LogModule : std::uint8_t {
   Device,       // the device, its streams and events
-  Kernel,  // each kernel
-  Bridge,  // copies and messages of the Python packages
-  SynHelper,  // launches of recipes
+  Kernel,       // each kernel
+  Bridge,       // copies and messages of the Python packages
+  SynHelper,    // launches of recipes
   Distributed,  // collectives
-  Lazy,  // graphs of lazy mode
+  Lazy,         // graphs of lazy mode
   Pinned,       // pinned host memory
   Fallback,     // operators that run on the CPU
   DevMem,       // allocations
-  MemLog,  // memory totals
+  MemLog,       // memory totals
   RecipeStats,  // compiled recipes, cache hits and misses
-  HpuGraph,  // captures of HPU graphs
+  HpuGraph,     // captures of HPU graphs
   Compile,      // torch.compile
-  Python,  // lines of the Python program
+  Python,       // lines of the Python program
   Count
 };
 
@@ -45,7 +45,7 @@ const std::array<const char*, kLogModules>& log_modules();
 // Settings of the log.
 struct LogSettings {
   std::array<std::uint8_t, kLogModules> levels{};  // bit N enables level N
-  std::string folder;  // has a subfolder per rank; empty for no file
+  std::string folder;                              // has a subfolder per rank; empty for no file
   std::int64_t file_bytes = std::int64_t{10} << 20;
   int files = 5;  // number of files to keep, including the current file
   bool to_output = false;

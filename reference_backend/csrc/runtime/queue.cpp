@@ -16,10 +16,10 @@
 #include "runtime/device.h"
 #include "runtime/error_context.h"
 #include "runtime/fork.h"
-#include "runtime/stream_gate.h"
 #include "runtime/gil.h"
 #include "runtime/lock_order.h"
 #include "runtime/stream.h"
+#include "runtime/stream_gate.h"
 
 namespace hpu_reference::runtime {
 
@@ -31,14 +31,15 @@ struct Queue {
   std::deque<std::unique_ptr<Work>> items;
   bool running = false;
   bool sleeping = false;  // its thread waits for work
-  std::thread thread;  // runs items that do not compute: waits, delays, transfers
+  std::thread thread;     // runs items that do not compute: waits, delays, transfers
   Condition wake;
   std::exception_ptr error;
-  std::atomic<bool> failed{false};  // an error is stored
+  std::atomic<bool> failed{false};       // an error is stored
   std::atomic<std::uint64_t> issued{0};  // written under the mutex, as `done`
   std::atomic<std::uint64_t> done{0};
   std::atomic<std::int64_t> pending{0};
-  std::uint64_t last_item_end = 0;  // when its last item ended, on the trace clock; only while a trace is recorded
+  std::uint64_t last_item_end =
+      0;  // when its last item ended, on the trace clock; only while a trace is recorded
 };
 
 // Never destroyed: work may be released during static destruction.
@@ -54,7 +55,7 @@ struct Scheduler {
   bool computer_sleeps = false;
   std::array<Queue, kQueues + kExclusiveQueues> queues;
   std::atomic<int> used{kQueues};  // number of queues that were ever used
-  std::vector<int> released;                    // exclusive queues without an owner
+  std::vector<int> released;       // exclusive queues without an owner
   // Work that a host thread must release; counted in the pending-work flag.
   std::vector<std::unique_ptr<Work>> finished;
   std::atomic<std::int64_t> pending{0};  // number of items of all queues that have not run
@@ -115,8 +116,10 @@ void trace(Queue& queue, int index, const Work& work) {
   const TraceKind kind = work.traced_as();
   if (kind != TraceKind::None) {
     const bool waits = kind == TraceKind::Wait;
-    add_trace_row(
-        kind, work.name(), index, waits ? std::max({work.origin.issued, queue.last_item_end, kBeforeRecordings}) : 0);
+    add_trace_row(kind,
+                  work.name(),
+                  index,
+                  waits ? std::max({work.origin.issued, queue.last_item_end, kBeforeRecordings}) : 0);
   }
   queue.last_item_end = trace_clock();
 }
@@ -184,9 +187,9 @@ bool run_one(Scheduler& self, int index, Lock& lock, ItemKinds runs) {
 // Wakes the threads of the queues that wait for this queue.
 void wake_waiting_queues(Scheduler& self, int index) {
   const int used = self.used;
-  for (int other = 0; other < used; other++) {
-    Queue& queue = self.queues[static_cast<std::size_t>(other)];
-    if (other != index) {
+  for (int other_index = 0; other_index < used; other_index++) {
+    Queue& queue = self.queues[static_cast<std::size_t>(other_index)];
+    if (other_index != index) {
       wake_for_first(self, queue);
     }
   }
@@ -301,7 +304,7 @@ void drain_queue(int index) {
       return;
     }
   }
-  const DefaultThreadState plain;
+  const DefaultThreadState default_state;
   const GilRelease unlocked;
   Lock lock(self.mutex);
   while (queue.done < goal && !self.stopping) {
@@ -365,10 +368,10 @@ int queue_of(c10::StreamId id) {
 c10::StreamId acquire_exclusive_stream() {
   Scheduler& self = scheduler();
   const Lock lock(self.mutex);
-  for (auto found = self.released.begin(); found != self.released.end(); ++found) {
-    const int index = *found;
+  for (auto index_position = self.released.begin(); index_position != self.released.end(); ++index_position) {
+    const int index = *index_position;
     if (self.queues[static_cast<std::size_t>(index)].pending.load() == 0) {
-      self.released.erase(found);
+      self.released.erase(index_position);
       return kFirstExclusiveStream + index - kQueues;
     }
   }
@@ -450,7 +453,7 @@ void help_until(int queue, const std::function<bool()>& done) {
       return;
     }
   }
-  const DefaultThreadState plain;
+  const DefaultThreadState default_state;
   const GilRelease unlocked;
   Lock lock(self.mutex);
   while (!done() && !self.stopping) {
@@ -475,7 +478,7 @@ bool wait_until(const std::function<bool()>& done, std::chrono::microseconds tim
 }
 
 void release_finished_work() {
-  require_at_most(LockRank::Recorder, "destroys objects of Python");
+  require_at_most(LockRank::Recorder, "destroys Python objects");
   Scheduler& self = scheduler();
   Lock lock(self.mutex);
   release_finished(self, lock);

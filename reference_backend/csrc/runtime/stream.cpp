@@ -4,8 +4,8 @@
 #include <atomic>
 
 #include "runtime/device.h"
-#include "runtime/vector_clock.h"
 #include "runtime/queue.h"
+#include "runtime/vector_clock.h"
 
 namespace hpu_reference::runtime {
 

@@ -18,17 +18,17 @@ namespace hpu_reference::runtime {
 namespace {
 
 const at::ThreadLocalState& default_state() {
-  static const at::ThreadLocalState* const made = [] {
+  static const at::ThreadLocalState* const default_thread_state = [] {
     at::ThreadLocalState* state = nullptr;
     std::thread([&state] { state = new at::ThreadLocalState(); }).join();
     return state;
   }();
-  return *made;
+  return *default_thread_state;
 }
 
 std::atomic<bool> g_backward_threads{false};
 
-bool look_at_name() {
+bool check_thread_name() {
   char name[32] = "";
   pthread_getname_np(pthread_self(), name, sizeof(name));
   if (std::string_view(name).rfind("pt_autograd", 0) == 0) {  // torch's name for these threads
@@ -51,8 +51,8 @@ void ThreadState::apply() const {
 }
 
 void record_backward_thread() {
-  thread_local const bool looked = look_at_name();
-  static_cast<void>(looked);
+  thread_local const bool checked = check_thread_name();
+  static_cast<void>(checked);
 }
 
 bool has_backward_threads() {

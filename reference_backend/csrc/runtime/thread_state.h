@@ -13,7 +13,7 @@ struct ThreadState {
   // Applies this state to the calling thread.
   void apply() const;
 
-  int threads = 1;  // size of the intra-op pool
+  int threads = 1;            // size of the intra-op pool
   unsigned int rounding = 0;  // floating-point control word: flush-denormals and rounding
 };
 

@@ -47,7 +47,7 @@ struct Recorder {
   std::int64_t limit = std::int64_t{1} << 21;
   std::size_t newest = 0;  // row at which the latest recording began
   int recordings = 0;
-  std::uint64_t began = 0;  // when the first recording began
+  std::uint64_t began = 0;       // when the first recording began
   std::uint64_t generation = 0;  // of the process; a forked child has a different one
 };
 
@@ -115,7 +115,7 @@ void log_row(TraceKind kind, const std::string& name, int queue, std::uint64_t t
   }
 }
 
-void keep(TraceKind kind, const std::string& name, int queue, std::uint64_t start, std::int64_t bytes) {
+void append_row(TraceKind kind, const std::string& name, int queue, std::uint64_t start, std::int64_t bytes) {
   const std::uint64_t end = trace_clock();
   const std::uint64_t correlation = current_correlation();
   if ((g_row_consumers.load(std::memory_order_relaxed) & kLogged) != 0) {
@@ -131,10 +131,10 @@ void keep(TraceKind kind, const std::string& name, int queue, std::uint64_t star
     self.dropped++;
     return;
   }
-  const std::string* kept = &self.names->try_emplace(name, nullptr).first->first;
+  const std::string* interned_name = &self.names->try_emplace(name, nullptr).first->first;
   // A wait that began before the recording starts with the recording.
   self.rows.push_back(
-      {start == 0 ? end : std::max(start, self.began), end, correlation, bytes, kept, queue, kind});
+      {start == 0 ? end : std::max(start, self.began), end, correlation, bytes, interned_name, queue, kind});
 }
 
 // Ends all recordings in a forked child. Another thread of the parent may have held the lock and been
@@ -207,7 +207,7 @@ Trace TraceRecording::end() {
     return trace;
   }
   const std::unique_ptr<State> state(std::exchange(state_, nullptr));
-  std::vector<CompactRow> kept;
+  std::vector<CompactRow> compact_rows;
   std::deque<CompactRow> released;
   std::shared_ptr<const Names> names;  // must outlive the construction of the rows
   Recorder& self = recorder();
@@ -216,7 +216,7 @@ Trace TraceRecording::end() {
     if (state->generation != self.generation) {
       return trace;
     }
-    kept.assign(self.rows.begin() + static_cast<std::ptrdiff_t>(state->first), self.rows.end());
+    compact_rows.assign(self.rows.begin() + static_cast<std::ptrdiff_t>(state->first), self.rows.end());
     trace.dropped = self.dropped - state->dropped;
     names = self.names;
     if (--self.recordings == 0) {
@@ -228,8 +228,8 @@ Trace TraceRecording::end() {
     }
   }
   const auto time_of = state->clock.makeConverter();
-  trace.rows.reserve(kept.size());
-  for (const CompactRow& row : kept) {
+  trace.rows.reserve(compact_rows.size());
+  for (const CompactRow& row : compact_rows) {
     trace.rows.push_back(
         {row.kind, row.queue, time_of(row.start), time_of(row.end), row.correlation, row.bytes, *row.name});
   }
@@ -256,7 +256,7 @@ void update_logged_rows() {
 }
 
 void set_trace_limit(std::int64_t rows) {
-  TORCH_CHECK_VALUE(rows > 0, "a trace of at most ", rows, " rows is no trace; give a positive number");
+  TORCH_CHECK_VALUE(rows > 0, "the row limit of a trace must be positive, but got ", rows);
   Recorder& self = recorder();
   const std::lock_guard lock(self.mutex);
   self.limit = rows;
@@ -299,12 +299,12 @@ void TraceSpan::begin(TraceKind kind, const std::string* name) {
 }
 
 void TraceSpan::finish() {
-  keep(kind_, *name_, queue_of(current_stream_id()), start_, bytes_);
+  append_row(kind_, *name_, queue_of(current_stream_id()), start_, bytes_);
 }
 
 void add_trace_row(
     TraceKind kind, const std::string& name, int queue, std::uint64_t start, std::int64_t bytes) {
-  keep(kind, name, queue, start, bytes);
+  append_row(kind, name, queue, start, bytes);
 }
 
 std::uint64_t trace_clock() {

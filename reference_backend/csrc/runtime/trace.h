@@ -24,7 +24,7 @@ struct TraceRow {
   std::int64_t start = 0;
   std::int64_t end = 0;
   std::uint64_t correlation = 0;  // number of the host operator that issued the work, or 0
-  std::int64_t bytes = -1;  // bytes read and written, or -1 if unknown
+  std::int64_t bytes = -1;        // bytes read and written, or -1 if unknown
   std::string name;
 };
 

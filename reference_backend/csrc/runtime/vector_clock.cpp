@@ -24,8 +24,8 @@ Clocks& clocks() {
 
 void merge(VectorClock& into, const VectorClock& from) {
   for (const auto& [queue, count] : from) {
-    std::uint64_t& known = into[queue];
-    known = std::max(known, count);
+    std::uint64_t& merged_count = into[queue];
+    merged_count = std::max(merged_count, count);
   }
 }
 

@@ -117,5 +117,5 @@ def test_a_graph_computes_the_same(executable: str, name: str) -> None:
 
 
 def test_tensors_of_the_host_are_refused() -> None:
-    with pytest.raises(RuntimeError, match=r"hpu::rms_norm takes tensors of the device.*\.to\('hpu'\)"):
+    with pytest.raises(RuntimeError, match=r"hpu::rms_norm takes device tensors.*\.to\('hpu'\)"):
         torch.ops.hpu.rms_norm(torch.ones(2, 4), torch.ones(4), 1e-5)

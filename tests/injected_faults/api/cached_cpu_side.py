@@ -42,11 +42,13 @@ def _over_the_database() -> tuple[ModuleType, ...]:
         module for name, module in sys.modules.items() if name.startswith("conformance.properties.api.")
     ]
     return tuple(
-        one for one in modules if one is not _opinfo_calls and getattr(one, "calls", None) is _opinfo_calls.calls
+        one
+        for one in modules
+        if one is not _opinfo_calls and getattr(one, "calls", None) is _opinfo_calls.calls
     )
 
 
-def _of_each_fourth(lab: Lab, part: int, parts: int) -> Iterator[_opinfo_calls.Call]:
+def _of_each_fourth(lab: Lab, part: int, parts: int) -> Iterator[_opinfo_calls.OpInfoCall]:
     return _opinfo_calls.calls(lab, part, 4 * parts)
 
 
@@ -78,15 +80,15 @@ def checked(name: str, dtype: str | None = None) -> Result:
         known = _shown.get((name, dtype, SEED))
         if known is not None:
             lab.observations += known[0]
-            lab.accidents.update(known[1])
+            lab.doubtful_errors.update(known[1])
             return
         entry.program(lab)
         if not lab.deviations:
-            _shown[name, dtype, SEED] = (list(lab.observations), dict(lab.accidents))
+            _shown[name, dtype, SEED] = (list(lab.observations), dict(lab.doubtful_errors))
 
     with _fewer_operators(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        behaviour.check(dataclasses.replace(entry, program=program), TARGET, recorder)
+        behaviour.check_behaviour(dataclasses.replace(entry, program=program), TARGET, recorder)
     return recorder.result()
 
 

@@ -40,7 +40,7 @@ def _mispredicted(lab: Lab) -> Iterator[None]:
         found = predict(call, mode, run)
         with mode:
             # The host's own predictions stay right.
-            return found if bench.at_work() else tree_map(wrong, found)
+            return found if bench.is_lab_working() else tree_map(wrong, found)
 
     with mock.patch.object(operators, "run_on_fake_tensors", bent):
         yield

@@ -9,7 +9,7 @@ import torch
 
 from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
-from conformance.behaviours.lab import Lab, own_work
+from conformance.behaviours.lab import Lab, lab_work
 from conformance.properties.api._opinfo_calls import OpInfoCall, describe_leaves, first_calls, trees_are_close
 
 SEED = 11
@@ -93,7 +93,7 @@ def _agrees_on_cpu(lab: Lab, call: OpInfoCall, sizes: str, in_place: bool) -> bo
         [t.detach().cpu().requires_grad_(t.requires_grad) for t in call.tensors()]
     )
     cpu_lab = Lab(lab.target, str(lab.dtype).removeprefix("torch."), SEED, on_target=False)
-    with own_work():
+    with lab_work():
         return _graph_agrees(
             cpu_lab, cpu_call.on_device("cpu"), sizes, in_place, torch_testing_internals.graph_of
         )

@@ -90,7 +90,7 @@ def large_factories(lab: Lab) -> None:
 @contextlib.contextmanager
 def _expect_no_memory_growth(lab: Lab, name: str) -> Iterator[None]:
     """Expect that the device's allocated memory grows by less than one byte per call inside the context."""
-    allocated = memory.allocated(lab.target) if lab.on_target else None
+    allocated = memory.allocated_bytes_counter(lab.target) if lab.on_target else None
     before = 0 if allocated is None else allocated()
     yield
     lab.holds(f"{name} keeps no memory", allocated is None or allocated() - before < _CALLS)

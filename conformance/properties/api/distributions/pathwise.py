@@ -39,8 +39,8 @@ def _agree(actual: torch.Tensor, expected: torch.Tensor) -> bool:
 
 @behaviour("distributions", capabilities=("autograd",), sees=())
 def pathwise_gradients(lab: Lab) -> None:
-    """rsample of Beta and Dirichlet has pathwise gradients with respect to its parameters: each sample keeps
-    its probability, and means of functions of samples have the correct derivatives.
+    """rsample of Beta and Dirichlet has pathwise gradients with respect to its parameters. They keep the
+    probability of each sample, and give means of functions of samples their correct derivatives.
     """
 
     def leaf(numbers: Any) -> Any:

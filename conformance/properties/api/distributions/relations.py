@@ -51,42 +51,42 @@ def divergences(lab: Lab) -> None:
     for left, right in pairs:
         lab.close(f"{left} from {right}", D.kl_divergence(every[left], every[right]), roundings=1 << 14)
 
-    def one(kind: Any, *numbers: float) -> Any:
+    def make(kind: Any, *numbers: float) -> Any:
         return kind(*(lab.put(float(number), dtype=torch.float64) for number in numbers))
 
-    normal = D.kl_divergence(one(D.Normal, 0, 1), one(D.Normal, 1, 2))
+    normal = D.kl_divergence(make(D.Normal, 0, 1), make(D.Normal, 1, 2))
     lab.expect("two normal ones", normal, math.log(2) + 2 / 8 - 0.5, roundings=64)
     lab.expect(
         "two exponential ones",
-        D.kl_divergence(one(D.Exponential, 2), one(D.Exponential, 3)),
+        D.kl_divergence(make(D.Exponential, 2), make(D.Exponential, 3)),
         math.log(2 / 3) + 3 / 2 - 1,
         roundings=64,
     )
-    coins = D.kl_divergence(one(D.Bernoulli, 0.25), one(D.Bernoulli, 0.5))
+    coins = D.kl_divergence(make(D.Bernoulli, 0.25), make(D.Bernoulli, 0.5))
     lab.expect("two coins", coins, 0.25 * math.log(0.5) + 0.75 * math.log(1.5), roundings=256)
     lab.expect(
         "two rates",
-        D.kl_divergence(one(D.Poisson, 2), one(D.Poisson, 3)),
+        D.kl_divergence(make(D.Poisson, 2), make(D.Poisson, 3)),
         2 * math.log(2 / 3) + 1,
         roundings=64,
     )
     endless = (
-        (one(D.Uniform, 0, 2), one(D.Beta, 1, 2)),
-        (one(D.Normal, 0, 1), one(D.Exponential, 1)),
-        (one(D.Normal, 0, 1), one(D.Uniform, 0, 1)),
-        (one(D.Gamma, 1, 2), one(D.Beta, 3, 4)),
-        (one(D.Poisson, 2), one(D.Bernoulli, 0.5)),
-        (one(D.Laplace, 0, 1), one(D.Pareto, 1, 2)),
-        (one(D.Bernoulli, 0), one(D.Bernoulli, 1)),
+        (make(D.Uniform, 0, 2), make(D.Beta, 1, 2)),
+        (make(D.Normal, 0, 1), make(D.Exponential, 1)),
+        (make(D.Normal, 0, 1), make(D.Uniform, 0, 1)),
+        (make(D.Gamma, 1, 2), make(D.Beta, 3, 4)),
+        (make(D.Poisson, 2), make(D.Bernoulli, 0.5)),
+        (make(D.Laplace, 0, 1), make(D.Pareto, 1, 2)),
+        (make(D.Bernoulli, 0), make(D.Bernoulli, 1)),
         (D.Categorical(lab.put([0.9, 0.1])), D.Categorical(lab.put([1.0, 0.0]))),
-        (one(D.Binomial, 31, 0.7), one(D.Binomial, 30, 0.3)),
+        (make(D.Binomial, 31, 0.7), make(D.Binomial, 30, 0.3)),
     )
     for number, (p, q) in enumerate(endless):
         lab.expect(f"{number}: {type(p).__name__} from {type(q).__name__}", D.kl_divergence(p, q), math.inf)
-    lab.expect("a sure coin from itself", D.kl_divergence(one(D.Bernoulli, 1), one(D.Bernoulli, 1)), 0.0)
+    lab.expect("a sure coin from itself", D.kl_divergence(make(D.Bernoulli, 1), make(D.Bernoulli, 1)), 0.0)
     lab.expect(
         "a uniform one from its beta",
-        D.kl_divergence(one(D.Uniform, 0, 1), one(D.Beta, 1, 1)).abs() < 1e-12,
+        D.kl_divergence(make(D.Uniform, 0, 1), make(D.Beta, 1, 1)).abs() < 1e-12,
         True,
     )
     lab.raises(

@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance import torch_testing_internals
-from conformance.behaviours import lab as bench
+from conformance.behaviours import lab as lab_module
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 from conformance.framework.trees import tensors
@@ -28,13 +28,13 @@ class _PointwiseShapes(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen = 0
+        self.checked_calls = 0
         self.wrong: list[str] = []
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))
-        if torch.Tag.pointwise in function.tags and not bench.at_work():
-            self.seen += 1
+        if torch.Tag.pointwise in function.tags and not lab_module.is_lab_working():
+            self.checked_calls += 1
             shapes = [tensor.shape for tensor in tensors((args, kwargs or {}))]
             expected_shape = torch.broadcast_shapes(*shapes)
             if any(tensor.shape != expected_shape for tensor in tensors(result)):
@@ -104,7 +104,7 @@ def _host_prediction_agrees(
     host = call.with_replaced_tensors(
         [t.detach().cpu().requires_grad_(t.requires_grad) for t in call.tensors()]
     ).on_device("cpu")
-    with bench.own_work():
+    with lab_module.lab_work():
         try:
             return describe_leaves(run(host.with_copied_tensors())) == describe_leaves(
                 run_on_fake_tensors(host.with_copied_tensors(), make(), run)

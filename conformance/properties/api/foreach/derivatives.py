@@ -16,8 +16,8 @@ from conformance.behaviours.lab import Lab
 from conformance.framework.trees import tree_map
 
 #: The number of samples of each operator whose derivatives are checked. Complex samples take twice as long.
-LIMIT = 2
-LIMIT_OF_COMPLEX = 1
+SAMPLE_LIMIT = 2
+COMPLEX_SAMPLE_LIMIT = 1
 
 
 def _check_gradients(lab: Lab, name: str, info: Any, sample: Any, in_place: bool) -> None:
@@ -82,7 +82,7 @@ for _kind, _part in itertools.product(("", "-in-place"), range(4)):
                 continue
             seed = torch_testing_internals.seed_for(info.name, str(lab.dtype))
             samples = torch_testing_internals.foreach_inputs(info, lab.dtype, seed=seed)
-            limit = LIMIT_OF_COMPLEX if lab.dtype.is_complex else LIMIT
+            limit = COMPLEX_SAMPLE_LIMIT if lab.dtype.is_complex else SAMPLE_LIMIT
             for number, sample in enumerate(samples[:limit]):
                 _check_gradients(lab, f"{info.name} [{number}]", info, sample, in_place)
         lab.same("a product", torch._foreach_mul([lab.integers(2), lab.integers(3)], 2))

@@ -256,8 +256,8 @@ def _check_ternary(lab: Lab, name: str, gaps: bool) -> None:
 
 @behaviour("foreach", dtypes=("float32", "float64", "complex64", "bfloat16"), level="core", sees=("value",))
 def three_lists(lab: Lab) -> None:
-    """addcmul, addcdiv and lerp of three lists, with one value, a list of values or a tensor of values,
-    return the operator's result for each tensor, also in place. Tensors broadcast.
+    """addcmul, addcdiv and lerp of three lists return the operator's result for each tensor, also in place.
+    They accept one value, a list of values or a tensor of values. Tensors broadcast.
     """
     for name, gaps in itertools.product(POINTWISE, (False, True)):
         _check_ternary(lab, name, gaps)

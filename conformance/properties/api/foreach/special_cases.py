@@ -40,13 +40,13 @@ def norms_of_lists(lab: Lab) -> None:
     compare_with_loop(lab, "max", lambda: torch._foreach_max(tensors), lambda: [x.max() for x in tensors])
     long = [lab.integers(131072, low=-1, high=2)]
     for order in (1, 2):
-        room = {"roundings": 64.0}
+        tolerance = {"roundings": 64.0}
         result = torch._foreach_norm(long, order)[0]
         lab.expect(
             f"norm {order} of a long one",
             result,
             to_wide_array(torch.linalg.vector_norm(long[0], order)),
-            **room,
+            **tolerance,
         )
     many = [lab.integers(2, 3, low=1) for _ in range(400)]
     compare_with_loop(

@@ -45,7 +45,7 @@ def check_batched_backward(
             for gradient, x in zip(result, starts, strict=True)
         ]
 
-    def hold(case_name: str, ends: Any, cotangents: Any) -> Any:
+    def compare_with_single_passes(case_name: str, ends: Any, cotangents: Any) -> Any:
         result = pull(ends, cotangents, True)
         rows = [pull(ends, [w[row] for w in cotangents], False) for row in range(BATCH)]
         expected_gradients = [
@@ -67,9 +67,11 @@ def check_batched_backward(
         lab.holds(f"{case_name}: that of single passes", agrees)
         return rows[0]
 
-    first = [output for output in hold(name, outputs, weights) if output.requires_grad]
+    first = [output for output in compare_with_single_passes(name, outputs, weights) if output.requires_grad]
     if first:
-        hold(f"{name}, second order", first, [lab.integers(BATCH, *output.shape) for output in first])
+        compare_with_single_passes(
+            f"{name}, second order", first, [lab.integers(BATCH, *output.shape) for output in first]
+        )
 
 
 @behaviour("functorch", level="full", capabilities=("double_backward",))

@@ -13,9 +13,8 @@ vmap = torch.vmap
 
 @behaviour("functorch", level="full", sees=("value", "alias"))
 def batches_of_writes_by_methods(lab: Lab) -> None:
-    """An in-place method in a batch writes into the mapped tensor and returns it: at several levels, with a
-    second tensor mapped over other dimensions, and with one tensor for all. With out_dims the result is a
-    view.
+    """An in-place method in a batch writes into the mapped tensor and returns it, at several levels. A second
+    tensor may be mapped over other dimensions or not at all. With out_dims the result is a view.
     """
     start = lab.floats(2, 3, 4, low=-0.9, high=0.9)
     x = start[0].clone()
@@ -59,8 +58,8 @@ def batches_of_writes_by_methods(lab: Lab) -> None:
 @behaviour("functorch", level="full", sees=("error",))
 def batches_refuse_writes(lab: Lab) -> None:
     """vmap raises an error for a batched write into a tensor that is not mapped at that level, for out=
-    arguments, for random numbers into out=, for results that are not tensors, for backward and for reads
-    of .data.
+    arguments and for random numbers into out=. It also rejects results that are not tensors, backward, and
+    reads of .data.
     """
     x, y = lab.floats(3), lab.floats(2, 3)
     write = torch.Tensor.atan2_

@@ -349,8 +349,10 @@ def stacked_modules(lab: Lab) -> None:
     lab.raises("two modes", lambda: stack_module_state(linear), RuntimeError)
     layer = linear[1]
     x, weight, bias = lab.integers(3, 2), lab.integers(2, 2), lab.integers(2)
-    due = x @ weight.T + bias
-    lab.expect("two dicts", functional_call(layer, ({"weight": weight}, {"bias": bias}), (x,)), due.cpu())
+    layer_output = x @ weight.T + bias
+    lab.expect(
+        "two dicts", functional_call(layer, ({"weight": weight}, {"bias": bias}), (x,)), layer_output.cpu()
+    )
     lab.raises(
         "a name in both",
         lambda: functional_call(layer, ({"weight": weight}, {"weight": weight}), (x,)),
@@ -360,7 +362,7 @@ def stacked_modules(lab: Lab) -> None:
     lab.expect(
         "tied",
         functional_call(tied, {"0.weight": weight, "0.bias": bias}, (x,)),
-        (due @ weight.T + bias).cpu(),
+        (layer_output @ weight.T + bias).cpu(),
     )
     gradients = grad(lambda p: functional_call(tied, p, (x,)).sum())({"0.weight": weight, "0.bias": bias})
     lab.same("gradients of tied ones", gradients)

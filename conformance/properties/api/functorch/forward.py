@@ -68,8 +68,8 @@ def jvp_of_many_functions(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("forward_ad",), sees=("error", "message"))
 def jvp_refuses(lab: Lab) -> None:
-    """jvp raises an error for outputs that do not depend on the inputs if strict=True, for auxiliary results
-    that are not tensors, and for writes of dual values into a captured tensor.
+    """jvp raises an error for outputs that do not depend on the inputs if strict=True, and for auxiliary
+    results that are not tensors. It also rejects writes of dual values into a captured tensor.
     """
     x, t = lab.integers(3), lab.integers(3)
     lab.raises("a constant", lambda: jvp(lambda a: (a, t), (x,), (t,), strict=True), match="strict")
@@ -92,8 +92,8 @@ def jvp_refuses(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("forward_ad",), sees=("value", "alias"))
 def batches_of_dual_writes(lab: Lab) -> None:
-    """In a batch, a write into a dual tensor carries its tangent: from a view to its base, from a base to its
-    views, and into tensors without a tangent, for any mapped dimension.
+    """In a batch, a write into a dual tensor carries its tangent, for any mapped dimension. The tangent
+    passes from a view to its base, from a base to its views, and into tensors without a tangent.
     """
 
     def pushed(function: Callable[..., Any]) -> Callable[..., Any]:

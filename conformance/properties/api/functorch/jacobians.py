@@ -62,8 +62,8 @@ def jacobian_forms(lab: Lab) -> None:
 
 @behaviour("functorch", level="full", capabilities=("autograd", "forward_ad"), sees=("error",))
 def jacobians_refuse(lab: Lab) -> None:
-    """jacrev and jacfwd raise errors for functions without an output, for argnums that are empty, out of
-    range, repeated or not integers, and for auxiliary results that are not tensors.
+    """jacrev and jacfwd raise errors for functions without an output and for auxiliary results that are not
+    tensors. argnums must not be empty, out of range, repeated or other than integers.
     """
     x = lab.integers(3)
     for transform_name, jacobian in BOTH:

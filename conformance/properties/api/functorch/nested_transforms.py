@@ -175,10 +175,10 @@ def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
     labels, soft = lab.put([1, 2]), lab.floats(2, 3, low=0.0)
     weight, inner = lab.floats(3, low=0.5, high=1.0), lab.floats(2, 3, low=0.25, high=0.75)
 
-    def at(value: float, *shape: int) -> torch.Tensor:
+    def constants(value: float, *shape: int) -> torch.Tensor:
         return torch.full(shape, value, device=lab.device)
 
-    def hold(name: str, function: Function, *inputs: torch.Tensor) -> None:
+    def compare_with_engine(name: str, function: Function, *inputs: torch.Tensor) -> None:
         def pull(cotangent: torch.Tensor, *primals: torch.Tensor) -> Any:
             return vjp(function, *primals)[1](cotangent)
 
@@ -197,31 +197,41 @@ def jacobians_of_losses_at_large_inputs(lab: Lab) -> None:
         lab.holds(f"{name}: finite", all(bool(part.isfinite().all()) for part in parts))
 
     for value in (-1000.0, 0.0, 1000.0):
-        x, input_text = at(value, 2, 3), f"at {value:g}"
+        x, input_text = constants(value, 2, 3), f"at {value:g}"
         for reduction in ("none", "mean") if value == 0 else ("mean",):
             options: Any = {"reduction": reduction}
-            hold(f"nll_loss {input_text}, {reduction}", lambda a: F.nll_loss(a, labels, weight, **options), x)
-            hold(
+            compare_with_engine(
+                f"nll_loss {input_text}, {reduction}", lambda a: F.nll_loss(a, labels, weight, **options), x
+            )
+            compare_with_engine(
                 f"cross_entropy {input_text}, {reduction}", lambda a: F.cross_entropy(a, labels, **options), x
             )
-            hold(
+            compare_with_engine(
                 f"binary_cross_entropy weighted {input_text}, {reduction}",
-                lambda a: F.binary_cross_entropy(a, soft, at(value, 2, 3), **options),
+                lambda a: F.binary_cross_entropy(a, soft, constants(value, 2, 3), **options),
                 inner,
             )
-        hold(f"nll_loss without one label {input_text}", lambda a: F.nll_loss(a, labels, ignore_index=2), x)
-        hold(f"cross_entropy of probabilities {input_text}", lambda a: F.cross_entropy(a, soft, weight), x)
-        hold(f"softmax {input_text}", lambda a: F.softmax(a, 1), x)
-        hold(f"log_softmax {input_text}", lambda a: F.log_softmax(a, 1), x)
+        compare_with_engine(
+            f"nll_loss without one label {input_text}", lambda a: F.nll_loss(a, labels, ignore_index=2), x
+        )
+        compare_with_engine(
+            f"cross_entropy of probabilities {input_text}", lambda a: F.cross_entropy(a, soft, weight), x
+        )
+        compare_with_engine(f"softmax {input_text}", lambda a: F.softmax(a, 1), x)
+        compare_with_engine(f"log_softmax {input_text}", lambda a: F.log_softmax(a, 1), x)
         for target in (value, -1000.0):
-            hold(f"l1_loss {input_text} from {target:g}", F.l1_loss, x, at(target, 2, 3))
-            hold(f"mse_loss {input_text} from {target:g}", F.mse_loss, x, at(target, 2, 3))
-        hold(
+            compare_with_engine(
+                f"l1_loss {input_text} from {target:g}", F.l1_loss, x, constants(target, 2, 3)
+            )
+            compare_with_engine(
+                f"mse_loss {input_text} from {target:g}", F.mse_loss, x, constants(target, 2, 3)
+            )
+        compare_with_engine(
             f"layer_norm {input_text}",
             lambda a, w, b: F.layer_norm(a, (3,), w, b),
-            at(value, 2, 3),
-            at(value, 3),
-            at(-value, 3),
+            constants(value, 2, 3),
+            constants(value, 3),
+            constants(-value, 3),
         )
 
 

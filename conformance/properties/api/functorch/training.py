@@ -63,7 +63,7 @@ class _TokenClassifier(nn.Module):
 
 @behaviour("functorch", level="full", capabilities=("autograd",))
 def per_sample_gradients_of_models(lab: Lab) -> None:
-    """vmap of grad returns, for each sample, the gradient of the engine for this sample alone: for
+    """vmap of grad returns, for each sample, the gradient of the engine for this sample alone. Models are
     embeddings, residual convolutions with group norm, and batch norm without running statistics.
     """
     tokens, labels = lab.integers(4, 5, low=0, high=10, dtype=torch.int64), lab.put([0, 1, 1, 0])
@@ -105,7 +105,9 @@ def per_sample_gradients_of_models(lab: Lab) -> None:
 
         each = vmap(grad(loss), in_dims=(None, 0, 0))(weights_of(model), inputs, labels)
         singles = [
-            engine_gradients(functools.partial(loss, sample=inputs[row], due=labels[row]), weights_of(model))
+            engine_gradients(
+                functools.partial(loss, sample=inputs[row], label=labels[row]), weights_of(model)
+            )
             for row in range(4)
         ]
         for key, value in each.items():

@@ -23,8 +23,8 @@ def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 @behaviour("functorch", level="full", capabilities=("nested",))
 def batches_of_nested_parts(lab: Lab) -> None:
-    """vmap over a nested tensor acts on each part, which is an ordinary tensor inside: in pointwise
-    operators, in products with nested, shared and mapped matrices, and in joins.
+    """vmap over a nested tensor acts on each part, which is an ordinary tensor inside. This holds for
+    pointwise operators, for products with nested, shared and mapped matrices, and for joins.
     """
     x = nested_tensor(lab, (3, 2), (4, 2), (2, 2))
     kinds: list[bool] = []

@@ -249,19 +249,19 @@ def low_rank_factors(lab: Lab) -> None:
         array = to_wide_array(lab.integers(*batch, rows, 2)) @ to_wide_array(lab.integers(*batch, 2, columns))
         a = tensor_from_array(lab, array)
         u, s, v = torch.svd_lowrank(a, q=4, niter=3)
-        room = 100.0 * rows * columns
+        roundings = 100.0 * rows * columns
         lab.expect(
             f"singular values of {batch} {rows} by {columns}",
             s[..., :2],
             numpy.linalg.svd(array, compute_uv=False)[..., :2],
-            roundings=room,
+            roundings=roundings,
         )
         back = (to_wide_array(u) * to_wide_array(s)[..., None, :]) @ adjoint(to_wide_array(v))
         lab.expect(
             f"multiplied back {batch} {rows} by {columns}",
             tensor_from_array(lab, back),
             array,
-            roundings=room,
+            roundings=roundings,
         )
         lab.same(f"shapes of {batch} {rows} by {columns}", (u.shape, s.shape, v.shape))
         if not lab.dtype.is_complex:
@@ -269,7 +269,10 @@ def low_rank_factors(lab: Lab) -> None:
             centred = array - array.mean(-2, keepdims=True)
             back = (to_wide_array(u) * to_wide_array(s)[..., None, :]) @ adjoint(to_wide_array(v))
             lab.expect(
-                f"pca of {batch} {rows} by {columns}", tensor_from_array(lab, back), centred, roundings=room
+                f"pca of {batch} {rows} by {columns}",
+                tensor_from_array(lab, back),
+                centred,
+                roundings=roundings,
             )
     if not lab.dtype.is_complex:
         matrix = tensor_from_array(lab, numpy.diag(numpy.arange(1.0, 31.0)))
@@ -282,7 +285,7 @@ def low_rank_factors(lab: Lab) -> None:
                     matrix, X=start, niter=200, tol=1e-9, largest=largest, method=method
                 )
                 expected = [30.0, 29] if largest else [1.0, 2]
-                # lobpcg stops when residues are below tol. The error of eigenvalues is then below tol squared.
+                # lobpcg stops when residues are below tol. Eigenvalues are then exact to tol squared.
                 lab.expect(
                     f"lobpcg by {method} {largest}",
                     eigenvalues,

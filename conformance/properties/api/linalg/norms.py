@@ -41,7 +41,7 @@ def vector_norms(lab: Lab) -> None:
     for order in _VECTOR_ORDERS:
         if narrow and order in (4.5, 0.5, -3):
             continue
-        room = 64.0 + 16 * abs(order if math.isfinite(order) else 1)
+        roundings = 64.0 + 16 * abs(order if math.isfinite(order) else 1)
         for dim in (None, 0, 1, -1, (0, 2), [0, 1, 2]):
             for keep in (False, True):
                 expected = _norm_by_definition(
@@ -52,27 +52,33 @@ def vector_norms(lab: Lab) -> None:
                     f"vector_norm {name}",
                     torch.linalg.vector_norm(base, order, dim, keep),
                     expected,
-                    roundings=room,
+                    roundings=roundings,
                 )
                 if isinstance(dim, int):
                     lab.expect(
-                        f"norm {name}", torch.linalg.norm(base, order, dim, keep), expected, roundings=room
+                        f"norm {name}",
+                        torch.linalg.norm(base, order, dim, keep),
+                        expected,
+                        roundings=roundings,
                     )
                     lab.expect(
-                        f"torch.norm {name}", torch.norm(base, order, dim, keep), expected, roundings=room
+                        f"torch.norm {name}",
+                        torch.norm(base, order, dim, keep),
+                        expected,
+                        roundings=roundings,
                     )
         row = base[0, :, 0]
         lab.expect(
             f"{order} of a vector",
             torch.linalg.norm(row, order),
             _norm_by_definition(to_wide_array(row), order, None, False),
-            roundings=room,
+            roundings=roundings,
         )
         lab.expect(
             f"{order} of a single element",
             torch.linalg.vector_norm(base[:1, :1, :1], order, (0, 1)),
             _norm_by_definition(array[:1, :1, :1], order, (0, 1), False),
-            roundings=room,
+            roundings=roundings,
         )
     lab.expect(
         "with gaps",

@@ -126,8 +126,8 @@ def mm_and_bmm_of_any_strides(lab: Lab) -> None:
 
 @behaviour("linalg", dtypes=("int8", "int16", "int32", "int64", "uint8"), sees=("value",))
 def integer_products(lab: Lab) -> None:
-    """mm, matmul, mv, dot and bmm of integers are exact, or raise an error that says that the device lacks
-    them.
+    """mm, matmul, mv, dot and bmm of integers are exact, or raise an error that says that they are not
+    implemented or supported.
     """
     a, b = lab.integers(5, 4, low=0, high=4), lab.integers(4, 3, low=0, high=4)
     array, second = to_wide_array(a), to_wide_array(b)
@@ -141,7 +141,7 @@ def integer_products(lab: Lab) -> None:
         "addmm": (lambda: torch.addmm(b[:1], a, b), product + second[:1]),
     }
     for name, (call, expected) in calls.items():
-        # A result and an error give the same observation, because a device may support fewer dtypes than the CPU.
+        # A result and an error give the same observation, because a device need not support every dtype.
         try:
             sound = bool(numpy.array_equal(to_wide_array(call()), expected))
         except RuntimeError as error:

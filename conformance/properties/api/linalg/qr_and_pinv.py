@@ -187,8 +187,8 @@ def ranks(lab: Lab) -> None:
     )
 
 
-# Real matrices only: under a TorchDispatchMode, torch's pinv of complex matrices is wrong (it loses a conjugate
-# bit), so the tests could not tell injected faults apart. ``value/linalg.pinv`` covers complex matrices.
+# Real matrices only: under a TorchDispatchMode, torch's pinv loses a conjugate bit of complex matrices. The
+# tests could then not recognize injected faults. ``value/linalg.pinv`` covers complex matrices.
 @behaviour("linalg", dtypes=WIDE_FLOATS, level="core", sees=("value", "error"))
 def pseudo_inverses(lab: Lab) -> None:
     """pinv and pinverse meet the four conditions of a pseudo-inverse for matrices of any shape and rank. They

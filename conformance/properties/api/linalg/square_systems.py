@@ -37,8 +37,8 @@ def _identities_with_one_singular(
 
 @behaviour("linalg", dtypes=DTYPES, level="core", sees=("value",))
 def solving_systems(lab: Lab) -> None:
-    """linalg.solve and solve_ex return x with A x = b (or x A = b with left=False) for vectors and matrices,
-    batches that broadcast and any strides, also into out=.
+    """linalg.solve and solve_ex return x with A x = b, or x A = b with left=False. They accept vectors,
+    matrices, batches that broadcast and any strides, and write into out=.
     """
     for batch, size in itertools.product(_BATCHES, (0, 1, 4)):
         a = (

@@ -107,39 +107,39 @@ def large_systems(lab: Lab) -> None:
     )
     hermitian = large + large.mH
     b = lab.integers(2, size, 3)
-    room = 10.0 * size
-    lab.expect("inv", torch.linalg.inv(large), numpy.linalg.inv(to_wide_array(large)), roundings=room)
+    roundings = 10.0 * size
+    lab.expect("inv", torch.linalg.inv(large), numpy.linalg.inv(to_wide_array(large)), roundings=roundings)
     lab.expect(
         "solve",
         torch.linalg.solve(large, b),
         numpy.linalg.solve(to_wide_array(large), to_wide_array(b)),
-        roundings=room,
+        roundings=roundings,
     )
     lab.expect(
         "cholesky",
         torch.linalg.cholesky(hermitian),
         numpy.linalg.cholesky(to_wide_array(hermitian)),
-        roundings=room,
+        roundings=roundings,
     )
     factor = torch.linalg.cholesky(hermitian)
     lab.expect(
         "cholesky_solve",
         torch.cholesky_solve(b, factor),
         numpy.linalg.solve(to_wide_array(hermitian), to_wide_array(b)),
-        roundings=room,
+        roundings=roundings,
     )
     lab.expect(
         "lu_solve",
         torch.lu_solve(b, *torch.linalg.lu_factor(large)),
         numpy.linalg.solve(to_wide_array(large), to_wide_array(b)),
-        roundings=room,
+        roundings=roundings,
     )
     lower = numpy.tril(to_wide_array(large))
     lab.expect(
         "solve_triangular",
         torch.linalg.solve_triangular(large, b, upper=False),
         numpy.linalg.solve(lower, to_wide_array(b)),
-        roundings=room,
+        roundings=roundings,
     )
     many = diagonally_dominant(lab, 66000, 2, 2)
     right = lab.integers(66000, 2, 1)

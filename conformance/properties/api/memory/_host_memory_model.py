@@ -76,7 +76,7 @@ class ModelMemory(DeviceMemory):
 
     def make(self, size: int) -> torch.Tensor:
         if size >= TOO_MUCH:
-            raise torch.OutOfMemoryError(f"{size} bytes are more than there are")
+            raise torch.OutOfMemoryError(f"{size} bytes are not available")
         tensor = super().make(size)
         self.current_bytes += size
         self.allocated_total += size
@@ -131,15 +131,15 @@ def default_memory(lab: Lab) -> DeviceMemory:
     return ModelMemory(lab) if lab.device.type == "cpu" else DeviceMemory(lab)
 
 
-_make: Callable[[Lab], DeviceMemory] = default_memory
+_memory_factory: Callable[[Lab], DeviceMemory] = default_memory
 
 
 def memory_of(lab: Lab) -> DeviceMemory:
     """Return the memory interface for a lab."""
-    return _make(lab)
+    return _memory_factory(lab)
 
 
 def replace_memory(make: Callable[[Lab], DeviceMemory] | None) -> None:
     """Make :func:`memory_of` return another memory interface (for tests); None restores the default."""
-    global _make
-    _make = make or default_memory
+    global _memory_factory
+    _memory_factory = make or default_memory

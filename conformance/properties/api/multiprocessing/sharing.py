@@ -19,10 +19,10 @@ import torch.multiprocessing as mp
 from torch import nn
 
 from conformance.behaviours.behaviour import behaviour
-from conformance.behaviours.lab import Lab, own_work
+from conformance.behaviours.lab import Lab, lab_work
 
 #: Seconds after which a child process counts as hung.
-PATIENCE = 30.0
+CHILD_TIMEOUT = 30.0
 
 
 def _reply_of_forked_child(work: Callable[[], bytes]) -> bytes:
@@ -40,7 +40,7 @@ def _reply_of_forked_child(work: Callable[[], bytes]) -> bytes:
         os._exit(0)
     os.close(writing)
     try:
-        ready, _, _ = select.select([reading], [], [], PATIENCE)
+        ready, _, _ = select.select([reading], [], [], CHILD_TIMEOUT)
         if not ready:
             return b"late"
         return os.read(reading, 1000)
@@ -152,7 +152,7 @@ def forks_beside_a_device(lab: Lab) -> None:
     """
     x = lab.integers(1000)
     total = x.sum()
-    with own_work():
+    with lab_work():
         before = x.cpu().clone()
     reply = _reply_of_forked_child(lambda: _use_device(lab.device))
     lab.holds("the child neither hangs nor dies", reply not in (b"late", b""))

@@ -17,8 +17,8 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._numpy_values import to_wide_array
 
 #: torch's functions without their stubs, which lack some ``out=`` arguments.
-inner: Any = torch._C._nn
-inner_threshold: Any = F.threshold
+untyped_functions: Any = torch._C._nn
+untyped_threshold: Any = F.threshold
 
 
 @behaviour("nn", capabilities=("autograd",), sees=("value", "shape"))
@@ -111,11 +111,11 @@ def activations_into_overlapping_memory(lab: Lab) -> None:
     exception, because writing twice gives the same result.
     """
     x = lab.floats(1, 6).expand(6, 6)
-    lab.raises("softplus", lambda: inner.softplus(x, out=x), match="unsupported operation")
-    lab.raises("softshrink", lambda: inner.softshrink(x, out=x), match="unsupported operation")
+    lab.raises("softplus", lambda: untyped_functions.softplus(x, out=x), match="unsupported operation")
+    lab.raises("softshrink", lambda: untyped_functions.softshrink(x, out=x), match="unsupported operation")
     for name, call in (
         ("by name", torch.threshold_),
-        ("by an option", partial(inner_threshold, inplace=True)),
+        ("by an option", partial(untyped_threshold, inplace=True)),
     ):
         row = lab.integers(1, 6)
         call(row.expand(6, 6), 0.5, 0.5)

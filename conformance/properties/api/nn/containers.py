@@ -15,7 +15,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._exact_modules import with_whole_number_state
 
 
-def _layers(lab: Lab, count: int) -> list[nn.Linear]:
+def _linear_layers(lab: Lab, count: int) -> list[nn.Linear]:
     return [with_whole_number_state(lab, nn.Linear(2, 2)) for _ in range(count)]
 
 
@@ -24,7 +24,7 @@ def sequential_edits(lab: Lab) -> None:
     """A Sequential can be read, changed, sliced, joined and repeated like a list, and calls its layers in
     list order.
     """
-    first, second, third, fourth = _layers(lab, 4)
+    first, second, third, fourth = _linear_layers(lab, 4)
     x = lab.integers(3, 2)
 
     def order(net: nn.Sequential) -> list[int]:
@@ -81,7 +81,7 @@ def module_lists_and_dicts(lab: Lab) -> None:
     """ModuleList and ModuleDict store modules like a list and a dict. Their modules are
     registered and saved.
     """
-    first, second, third, fourth = _layers(lab, 4)
+    first, second, third, fourth = _linear_layers(lab, 4)
     x = lab.integers(3, 2)
     items = nn.ModuleList([first, second])
     items += [third]
@@ -187,7 +187,7 @@ class Counted(nn.Module):
         super().__init__()
         self.items = nn.ParameterList([lab.integers(2), lab.integers(3)])
         self.table = nn.ParameterDict({"a": lab.integers(2), "word": "text"})
-        self.layers = nn.ModuleList(_layers(lab, 2))
+        self.layers = nn.ModuleList(_linear_layers(lab, 2))
         self.note = [1, 2]
 
 

@@ -13,7 +13,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 #: F without its annotations: the lengths of ctc_loss may also be tuples.
-untyped: Any = F
+untyped_functional: Any = F
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -221,56 +221,64 @@ def connectionist_temporal_classification(lab: Lab) -> None:
     for reduction in REDUCTIONS:
         lab.close(
             f"padded, {reduction}",
-            untyped.ctc_loss(log, targets, (6, 6), (3, 2), reduction=reduction),
+            untyped_functional.ctc_loss(log, targets, (6, 6), (3, 2), reduction=reduction),
             roundings=256,
         )
         lab.close(
             f"in a row, {reduction}",
-            untyped.ctc_loss(log, flat, (6, 6), (3, 2), reduction=reduction),
+            untyped_functional.ctc_loss(log, flat, (6, 6), (3, 2), reduction=reduction),
             roundings=256,
         )
-        tensors = untyped.ctc_loss(log, targets, lab.put([6, 5]), lab.put([3, 2]), reduction=reduction)
+        tensors = untyped_functional.ctc_loss(
+            log, targets, lab.put([6, 5]), lab.put([3, 2]), reduction=reduction
+        )
         lab.close(f"lengths in tensors, {reduction}", tensors, roundings=256)
-    untyped.ctc_loss(log, targets, (6, 5), (3, 2), reduction="sum").backward()
+    untyped_functional.ctc_loss(log, targets, (6, 5), (3, 2), reduction="sum").backward()
     lab.close("gradient", log.grad, roundings=512)
     lab.close(
         "a target of no labels",
-        untyped.ctc_loss(log, targets, (6, 6), (0, 2), reduction="none"),
+        untyped_functional.ctc_loss(log, targets, (6, 6), (0, 2), reduction="none"),
         roundings=256,
     )
     lab.close("its only path", -log[:, 0, 0].sum(), roundings=64)
     lab.close(
         "no labels at all",
-        untyped.ctc_loss(log, lab.put(torch.empty(0, dtype=torch.int64)), (6, 6), (0, 0), reduction="none"),
+        untyped_functional.ctc_loss(
+            log, lab.put(torch.empty(0, dtype=torch.int64)), (6, 6), (0, 0), reduction="none"
+        ),
         roundings=256,
     )
-    single = untyped.ctc_loss(log[:, 0], targets[0], lab.put(6), lab.put(3), reduction="none")
+    single = untyped_functional.ctc_loss(log[:, 0], targets[0], lab.put(6), lab.put(3), reduction="none")
     lab.close("without a batch", single, roundings=256)
     lab.close(
         "another blank",
-        untyped.ctc_loss(log, targets - 1, (6, 6), (3, 2), blank=3, reduction="none"),
+        untyped_functional.ctc_loss(log, targets - 1, (6, 6), (3, 2), blank=3, reduction="none"),
         roundings=256,
     )
-    short = untyped.ctc_loss(log, targets, (2, 6), (3, 2), reduction="none")
+    short = untyped_functional.ctc_loss(log, targets, (2, 6), (3, 2), reduction="none")
     lab.holds("too short is infinite", short[0].isinf() and short[1].isfinite())
-    cut = untyped.ctc_loss(log, targets, (2, 6), (3, 2), reduction="none", zero_infinity=True)
+    cut = untyped_functional.ctc_loss(log, targets, (2, 6), (3, 2), reduction="none", zero_infinity=True)
     lab.expect("or zero", cut[:1], [0.0])
     log.grad = None
-    untyped.ctc_loss(log, targets, (2, 6), (3, 2), reduction="sum", zero_infinity=True).backward()
+    untyped_functional.ctc_loss(log, targets, (2, 6), (3, 2), reduction="sum", zero_infinity=True).backward()
     lab.expect("with a gradient of zero", log.grad[:, 0].abs().sum(), 0.0)
     lab.holds("and a finite one beside", log.grad.isfinite().all())
-    lab.raises("too few input lengths", lambda: untyped.ctc_loss(log, targets, (6,), (3, 2)))
-    lab.raises("too few target lengths", lambda: untyped.ctc_loss(log, targets, (6, 6), (3,)))
+    lab.raises("too few input lengths", lambda: untyped_functional.ctc_loss(log, targets, (6,), (3, 2)))
+    lab.raises("too few target lengths", lambda: untyped_functional.ctc_loss(log, targets, (6, 6), (3,)))
     lab.raises(
         "lengths that are floats",
-        lambda: untyped.ctc_loss(log, targets, lab.put([6.0, 6.0]), lab.put([3, 2])),
+        lambda: untyped_functional.ctc_loss(log, targets, lab.put([6.0, 6.0]), lab.put([3, 2])),
     )
     lab.raises(
         "target lengths that are floats",
-        lambda: untyped.ctc_loss(log, targets, lab.put([6, 6]), lab.put([3.0, 2.0])),
+        lambda: untyped_functional.ctc_loss(log, targets, lab.put([6, 6]), lab.put([3.0, 2.0])),
     )
-    lab.raises("an input longer than there is", lambda: untyped.ctc_loss(log, targets, (7, 6), (3, 2)))
-    lab.raises("a target longer than there is", lambda: untyped.ctc_loss(log, targets, (6, 6), (4, 2)))
+    lab.raises(
+        "an input longer than there is", lambda: untyped_functional.ctc_loss(log, targets, (7, 6), (3, 2))
+    )
+    lab.raises(
+        "a target longer than there is", lambda: untyped_functional.ctc_loss(log, targets, (6, 6), (4, 2))
+    )
 
 
 @behaviour("nn", sees=("value", "error"))

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.nn import init
 
 from conformance.behaviours.behaviour import behaviour
-from conformance.behaviours.lab import Lab, own_work
+from conformance.behaviours.lab import Lab, lab_work
 from conformance.properties.api._exact_modules import ROUNDINGS
 
 FEATURES = {2: F.dropout1d, 3: F.dropout1d, 4: F.dropout2d, 5: F.dropout3d}
@@ -73,7 +73,7 @@ def shares_of_dropout(lab: Lab) -> None:
             x: Any = source.clone(memory_format=torch.preserve_format).requires_grad_()
             y = nn.Dropout(p, inplace)(x + 0)
             y.sum().backward()
-            with own_work():
+            with lab_work():
                 output = y.detach().float().cpu()
                 gradient = x.grad.float().cpu()
                 share = float((output == 0).double().mean())
@@ -102,7 +102,7 @@ def dropout_of_features(lab: Lab) -> None:
     ):
         for inplace in (False, True):
             y = make(0.5, inplace)(torch.ones(shape, device=lab.device))
-            with own_work():
+            with lab_work():
                 flat = y.cpu().flatten(2)
             lab.holds(
                 f"{make.__name__}: channels are whole, in place {inplace}",
@@ -114,7 +114,7 @@ def dropout_of_features(lab: Lab) -> None:
                 abs(share - 0.5) <= SIGMAS * math.sqrt(0.25 / 800),
             )
     for make, size in ((nn.Dropout1d, (300, 4)), (nn.Dropout3d, (300, 2, 2, 2))):
-        with own_work():
+        with lab_work():
             flat = make(0.5)(torch.ones(size, device=lab.device)).cpu().flatten(1)
         lab.holds(f"{make.__name__} without a batch", bool((flat == flat[:, :1]).all()))
     lab.raises(
@@ -135,7 +135,7 @@ def alpha_dropout(lab: Lab) -> None:
     for p in (0.2, 0.5, 0.8):
         for make, source in ((nn.AlphaDropout, x), (nn.FeatureAlphaDropout, x.view(1000, 20, 1, 1))):
             y = make(p)(source)
-            with own_work():
+            with lab_work():
                 host = y.cpu().double()
             # The variance of a squared element at SELU's lower bound is below ten.
             lab.holds(f"{make.__name__}, {p}: mean", abs(float(host.mean())) < 0.05)
@@ -239,7 +239,7 @@ def gains_of_nonlinearities(lab: Lab) -> None:
 
 def _check_uniform(lab: Lab, name: str, tensor: torch.Tensor, low: float, high: float) -> None:
     """Check that mean, variance and range match a uniform distribution."""
-    with own_work():
+    with lab_work():
         host = tensor.detach().cpu().double().flatten()
     count, width = host.numel(), high - low
     lab.holds(f"{name} lies in its range", bool((host >= low - 1e-6).all() and (host <= high + 1e-6).all()))
@@ -258,7 +258,7 @@ def _check_uniform(lab: Lab, name: str, tensor: torch.Tensor, low: float, high: 
 
 def _check_normal(lab: Lab, name: str, tensor: torch.Tensor, mean: float, deviation: float) -> None:
     """Check that mean, variance and the share within one deviation match a normal distribution."""
-    with own_work():
+    with lab_work():
         host = tensor.detach().cpu().double().flatten()
     count = host.numel()
     lab.holds(f"{name} has its mean", abs(float(host.mean()) - mean) < SIGMAS * deviation / math.sqrt(count))
@@ -312,7 +312,7 @@ def random_initialization(lab: Lab) -> None:
                     spread,
                 )
     few = init.sparse_(torch.empty(100, 30, device=lab.device), 0.2, 0.5)
-    with own_work():
+    with lab_work():
         host = few.cpu()
     lab.holds("sparse columns have their zeros", bool(((host == 0).sum(0) == 20).all()))
     _check_normal(lab, "the rest of a sparse one", host[host != 0], 0.0, 0.5)
@@ -344,7 +344,7 @@ def truncated_normal_initialization(lab: Lab) -> None:
         x = init.trunc_normal_(
             torch.empty(10_000, device=lab.device, dtype=lab.dtype), mean, deviation, low, high
         )
-        with own_work():
+        with lab_work():
             host = x.cpu().double()
         label = f"N({mean}, {deviation}) in [{low}, {high}]"
         lab.holds(f"within its bounds: {label}", bool((host >= low).all() and (host <= high).all()))

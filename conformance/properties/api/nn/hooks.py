@@ -15,7 +15,7 @@ from conformance.behaviours.lab import Lab
 from conformance.properties.api._exact_modules import with_whole_number_state
 
 
-def _net(lab: Lab) -> nn.Sequential:
+def _two_linear_layers(lab: Lab) -> nn.Sequential:
     return nn.Sequential(
         with_whole_number_state(lab, nn.Linear(2, 2)), with_whole_number_state(lab, nn.Linear(2, 2))
     )
@@ -26,7 +26,7 @@ def forward_hooks(lab: Lab) -> None:
     """Forward hooks run in order of registration, prepended hooks first. They get the module, its input and
     its output, and can change input and output.
     """
-    net, x = _net(lab), lab.integers(3, 2)
+    net, x = _two_linear_layers(lab), lab.integers(3, 2)
     order: list[Any] = []
 
     def note(label: str) -> Any:
@@ -71,7 +71,7 @@ def forward_hooks(lab: Lab) -> None:
     lab.same("a hook that removes itself", (len(once), net(x)))
 
 
-class _Shift(nn.Module):
+class _ShiftModule(nn.Module):
     def forward(self, input: torch.Tensor, shift: torch.Tensor | None = None) -> torch.Tensor:
         return input if shift is None else input + shift
 
@@ -81,7 +81,7 @@ def hooks_with_keywords(lab: Lab) -> None:
     """Hooks with with_kwargs=True get the keyword arguments and can change them. Hooks with always_call=True
     also run if forward fails.
     """
-    module, x, shift = _Shift(), lab.integers(3), lab.integers(3)
+    module, x, shift = _ShiftModule(), lab.integers(3), lab.integers(3)
     calls_seen: list[Any] = []
 
     def before(hooked: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -116,7 +116,7 @@ def backward_hooks(lab: Lab) -> None:
     """Full backward hooks get the gradients of inputs and outputs and can replace the input gradients.
     Pre-hooks can change the output gradients.
     """
-    net = _net(lab)
+    net = _two_linear_layers(lab)
     x = lab.integers(3, 2, requires_grad=True)
     order: list[str] = []
     gradients_seen: list[Any] = []
@@ -163,7 +163,7 @@ def backward_hooks(lab: Lab) -> None:
     out.backward()
     lab.same("with a graph that is kept", len(counts))
     sizes: list[Any] = []
-    module = _Sizes()
+    module = _TwoInputModule()
 
     def note_sizes(module: Any, grad_input: Any, grad_output: Any) -> None:
         sizes.append(([list(g.shape) for g in grad_input], [list(g.shape) for g in grad_output]))
@@ -173,19 +173,19 @@ def backward_hooks(lab: Lab) -> None:
     lab.same("sizes of several inputs", sizes)
 
 
-class _Sizes(nn.Module):
+class _TwoInputModule(nn.Module):
     def forward(self, plane: torch.Tensor, line: torch.Tensor) -> torch.Tensor:
         return (plane.sum() * line + line.sum() * plane.sum()).sum().view(1).expand(8).contiguous()
 
 
-class _Words(nn.Module):
+class _TextModule(nn.Module):
     """A module that accepts and returns values that are not tensors."""
 
     def forward(self, text: str, tensor: torch.Tensor) -> tuple[torch.Tensor, str]:
         return tensor.clone(), text
 
 
-class _Writes(nn.Module):
+class _InPlaceModule(nn.Module):
     def forward(self, input: torch.Tensor, write: bool) -> torch.Tensor:
         if write:
             input += 1
@@ -199,11 +199,11 @@ def corners_of_backward_hooks(lab: Lab) -> None:
     """
     x = lab.integers(2, requires_grad=True)
     flags: list[Any] = []
-    needs = _Needs(flags)
+    needs = _RequiresGradRecorder(flags)
     needs.register_full_backward_hook(lambda *args: None)
     needs(x, x.detach(), x)
     lab.same("which inputs need gradients", flags)
-    with_text = _Words()
+    with_text = _TextModule()
     gradients: list[Any] = []
     with_text.register_full_backward_hook(lambda module, inputs, outputs: gradients.append((inputs, outputs)))
     out, text = with_text("word", x)
@@ -230,7 +230,7 @@ def corners_of_backward_hooks(lab: Lab) -> None:
     for name, after in (("too few", lambda m, i, o: ()), ("too many", lambda m, i, o: (*i, x))):
         with act.register_full_backward_hook(after):
             lab.raises(f"{name} from a hook", lambda: act(x).sum().backward(), match="expected 1")
-    writes = _Writes()
+    writes = _InPlaceModule()
     for register in (writes.register_full_backward_hook, writes.register_full_backward_pre_hook):
         with register(lambda *args: None):
             writes(x, False).sum().backward()
@@ -242,12 +242,12 @@ def corners_of_backward_hooks(lab: Lab) -> None:
         lab.raises(
             "two kinds at once", lambda: act.register_backward_hook(lambda *args: None), match="(?i)full"
         )
-    table = _Table()
+    table = _DictModule()
     table.register_full_backward_hook(lambda *args: calls.append("never"))
     lab.warns("a dict of tensors", lambda: table({"x": x}), match="(?i)tuple of Tensors")
 
 
-class _Needs(nn.Module):
+class _RequiresGradRecorder(nn.Module):
     def __init__(self, flags: list[Any]) -> None:
         super().__init__()
         self.seen = flags
@@ -257,7 +257,7 @@ class _Needs(nn.Module):
         return args[0].sum() + args[1].sum() + args[2].sum()
 
 
-class _Table(nn.Module):
+class _DictModule(nn.Module):
     def forward(self, table: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return {"x": table["x"] * 2}
 
@@ -267,7 +267,7 @@ def hooks_for_all_modules(lab: Lab) -> None:
     """Global hooks run for every module, before local hooks. Registration hooks get each registered object
     and can replace it.
     """
-    net = _net(lab)
+    net = _two_linear_layers(lab)
     x = lab.integers(3, 2, requires_grad=True)
     order: list[Any] = []
     handles = [
@@ -339,15 +339,15 @@ def hooks_for_all_modules(lab: Lab) -> None:
     lab.holds("a hook may give another parameter", module.a is substitute)
 
 
-def _doubled(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
+def _double_output(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
     return output * 2
 
 
 @behaviour("nn", sees=("value",))
 def hooks_of_copies(lab: Lab) -> None:
     """Copies of a module by deepcopy and pickle keep its hooks."""
-    net, x = _net(lab), lab.integers(3, 2)
-    net[0].register_forward_hook(_doubled)
+    net, x = _two_linear_layers(lab), lab.integers(3, 2)
+    net[0].register_forward_hook(_double_output)
     lab.same("the module", net(x))
     lab.same("a deep copy", copy.deepcopy(net)(x))
     lab.same("through pickle", pickle.loads(pickle.dumps(net))(x))

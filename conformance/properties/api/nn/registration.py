@@ -130,17 +130,17 @@ def registering_modules(lab: Lab) -> None:
     lab.raises("a number", lambda: outer.add_module("n", 5), TypeError)
     lab.raises("a path that ends early", lambda: outer.get_submodule("a.7"), AttributeError)
     lab.raises("an attribute that is missing", lambda: outer.zz, AttributeError)
-    lab.raises("a module without super().__init__()", lambda: _Bare(), AttributeError)
-    lab.raises("a property that fails", lambda: _Failing().some, AttributeError)
-    lab.same("a property that works", _Failing().fine)
+    lab.raises("a module without super().__init__()", lambda: _WithoutSuperInit(), AttributeError)
+    lab.raises("a property that fails", lambda: _FailingProperty().some, AttributeError)
+    lab.same("a property that works", _FailingProperty().fine)
 
 
-class _Bare(nn.Module):
+class _WithoutSuperInit(nn.Module):
     def __init__(self) -> None:
         self.layer = nn.Linear(1, 1)
 
 
-class _Failing(nn.Module):
+class _FailingProperty(nn.Module):
     @property
     def some(self) -> Any:
         return self.other
@@ -150,7 +150,7 @@ class _Failing(nn.Module):
         return 3
 
 
-class _Both(nn.Module):
+class _SharedLayerNet(nn.Module):
     """A module with a shared submodule under two names."""
 
     def __init__(self, lab: Lab) -> None:
@@ -164,7 +164,7 @@ class _Both(nn.Module):
 @behaviour("nn", level="core", sees=("value",))
 def names_and_iteration(lab: Lab) -> None:
     """Parameters, buffers, children and modules are listed once, by path, unless remove_duplicate=False."""
-    net = _Both(lab)
+    net = _SharedLayerNet(lab)
     lab.same("parameters", [n for n, _ in net.named_parameters()])
     lab.same("all of them", [n for n, _ in net.named_parameters(remove_duplicate=False)])
     lab.same("with a prefix", [n for n, _ in net.named_parameters(prefix="net")])
@@ -225,7 +225,7 @@ def switches_of_modules(lab: Lab) -> None:
     lab.holds("a graph with them", net(x).requires_grad)
 
 
-class _Dict(nn.Module):
+class _DictModule(nn.Module):
     def forward(self, input: torch.Tensor) -> dict[str, torch.Tensor]:
         return {"twice": input * 2, "same": input}
 
@@ -234,11 +234,11 @@ class _Dict(nn.Module):
 def calls_of_modules(lab: Lab) -> None:
     """Calling a module returns the value of forward. A module without forward cannot be called."""
     x = lab.integers(3, requires_grad=True)
-    result = _Dict()(x)
+    result = _DictModule()(x)
     lab.same("a dict", result)
     result["twice"].sum().backward()
     lab.expect("its gradient", x.grad, [2.0, 2.0, 2.0])
     lab.raises("no forward", lambda: nn.Module()(x), NotImplementedError)
-    lab.raises("an argument too many", lambda: _Dict()(x, x), TypeError)
-    lab.raises("an argument of another name", lambda: _Dict()(y=x), TypeError)
+    lab.raises("an argument too many", lambda: _DictModule()(x, x), TypeError)
+    lab.raises("an argument of another name", lambda: _DictModule()(y=x), TypeError)
     lab.raises("a constructor's word", lambda: nn.Module(5), TypeError)

@@ -16,7 +16,7 @@ from conformance.process_control.garbage_collector import collector_off
 from conformance.properties.api._exact_modules import state_by_name, with_whole_number_state
 
 
-def _net(lab: Lab) -> nn.Module:
+def _net_with_shared_layer(lab: Lab) -> nn.Module:
     net = nn.Module()
     net.first = with_whole_number_state(lab, nn.Linear(2, 3))
     net.again = net.first
@@ -31,7 +31,7 @@ def contents_of_state_dicts(lab: Lab) -> None:
     """A state dict lists parameters and buffers by path, detached but with shared memory, unless
     keep_vars=True.
     """
-    net: Any = _net(lab)
+    net: Any = _net_with_shared_layer(lab)
     entries: Any = net.state_dict()
     lab.same("state", dict(entries))
     lab.shares("entries and parameters", entries["first.weight"], net.first.weight)
@@ -54,7 +54,7 @@ def loading_state_dicts(lab: Lab) -> None:
     """Loading copies entries by name. Missing and unexpected entries are errors, or are reported if
     strict=False. Entries of a wrong shape are always errors.
     """
-    net: Any = _net(lab)
+    net: Any = _net_with_shared_layer(lab)
     weight = net.first.weight
     values = state_by_name(net) | {
         "first.weight": torch.ones(3, 2, dtype=lab.dtype),
@@ -189,7 +189,7 @@ def assigned_states_and_optimizers(lab: Lab) -> None:
     lab.same("their momentum", [optimizer.state[net.weight], resumed.state[assigned.weight]])
 
 
-class _Extra(nn.Module):
+class _ExtraState(nn.Module):
     """A module with extra state of any type."""
 
     def __init__(self, extra: Any) -> None:
@@ -213,7 +213,7 @@ class _OnlySets(nn.Module):
         self.extra = extra
 
 
-class _Own(nn.Module):
+class _CustomSaving(nn.Module):
     """A module that saves its parameter in a form of its own."""
 
     def __init__(self, lab: Lab) -> None:
@@ -233,12 +233,12 @@ class _Own(nn.Module):
 def state_of_another_form(lab: Lab) -> None:
     """Extra state, and overridden saving and loading, work through state dicts, including nested modules."""
     for extra in ({"a": 1}, lab.integers(3), "word", 7):
-        first, second = nn.Sequential(_Extra(extra)), nn.Sequential(_Extra(None))
+        first, second = nn.Sequential(_ExtraState(extra)), nn.Sequential(_ExtraState(None))
         values = first.state_dict()
         lab.same("names", list(values))
         second.load_state_dict(values)
         lab.same("extra state", second[0].extra)
-    values = nn.Sequential(_Extra(1)).state_dict()
+    values = nn.Sequential(_ExtraState(1)).state_dict()
     lab.raises(
         "nothing that sets it", lambda: nn.Sequential(_OnlyGets()).load_state_dict(values), RuntimeError
     )
@@ -247,8 +247,8 @@ def state_of_another_form(lab: Lab) -> None:
     lab.raises(
         "nothing that takes it", lambda: nn.Linear(1, 1).load_state_dict({"_extra_state": 5}, strict=True)
     )
-    saved = nn.Sequential(_Own(lab))
-    loaded: Any = nn.Sequential(_Own(lab))
+    saved = nn.Sequential(_CustomSaving(lab))
+    loaded: Any = nn.Sequential(_CustomSaving(lab))
     values = saved.state_dict()
     lab.same("its own form", dict(values))
     loaded.load_state_dict(values)

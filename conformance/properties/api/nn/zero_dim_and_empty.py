@@ -85,7 +85,7 @@ def losses_of_scalars(lab: Lab) -> None:
 @behaviour("nn", capabilities=("autograd",), sees=("value", "shape"))
 def layers_of_empty_batches(lab: Lab) -> None:
     """Encoder and decoder layers of transformers preserve the shape of an empty batch, in training and in
-    evaluation. Cross entropy without classes, with probabilities as targets, has no effect.
+    evaluation. With probabilities as targets, the unreduced cross entropy of inputs without classes is zero.
     """
     for batch_first in (False, True):
         encoder = lab.to(nn.TransformerEncoderLayer(8, 2, 16, batch_first=batch_first, dropout=0.0))

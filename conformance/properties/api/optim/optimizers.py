@@ -19,7 +19,7 @@ from conformance.properties.api._exact_modules import state_by_name, with_whole_
 
 #: Optimizers that accept dense gradients and need no closure. Without weight decay they change nothing
 #: when gradients are zero.
-PLAIN: dict[str, Any] = {
+DENSE_OPTIMIZERS: dict[str, Any] = {
     name: getattr(torch.optim, name)
     for name in (
         "Adadelta",
@@ -36,7 +36,7 @@ PLAIN: dict[str, Any] = {
     )
 }
 #: Flags of later releases, which older states lack.
-LATER = ("maximize", "foreach", "fused", "differentiable", "capturable", "decoupled_weight_decay")
+LATER_FLAGS = ("maximize", "foreach", "fused", "differentiable", "capturable", "decoupled_weight_decay")
 
 
 def _make_optimizer(name: str, parameters: Any, **options: Any) -> Any:
@@ -44,7 +44,7 @@ def _make_optimizer(name: str, parameters: Any, **options: Any) -> Any:
         options.setdefault("weight_decay", 0.0)
     if name == "ASGD":
         options.setdefault("lambd", 0.0)
-    return PLAIN[name](parameters, **options)
+    return DENSE_OPTIMIZERS[name](parameters, **options)
 
 
 def _parameters(lab: Lab) -> list[nn.Parameter]:
@@ -54,7 +54,7 @@ def _parameters(lab: Lab) -> list[nn.Parameter]:
 @behaviour("optim", level="training", sees=("value",))
 def steps_without_gradients(lab: Lab) -> None:
     """A step with zero gradients does not change parameters. step returns the value of its closure."""
-    for name in PLAIN:
+    for name in DENSE_OPTIMIZERS:
         parameters = _parameters(lab)
         before = [parameter.detach().clone() for parameter in parameters]
         optimizer = _make_optimizer(name, parameters)
@@ -85,7 +85,7 @@ def older_states_of_optimizers(lab: Lab) -> None:
     """A state without newer flags, or with steps stored as numbers, can be loaded. The next step equals the
     original optimizer's step.
     """
-    for name in PLAIN:
+    for name in DENSE_OPTIMIZERS:
         first = _parameters(lab)
         pushes = [[lab.floats(*weight.shape) for weight in first] for _ in range(3)]
         optimizer = _make_optimizer(name, first)
@@ -99,7 +99,7 @@ def older_states_of_optimizers(lab: Lab) -> None:
         step(first, optimizer, 1)
         older = copy.deepcopy(optimizer.state_dict())
         for group in older["param_groups"]:
-            for flag in LATER:
+            for flag in LATER_FLAGS:
                 group.pop(flag, None)
         numbers = copy.deepcopy(optimizer.state_dict())
         for values in numbers["state"].values():
@@ -123,7 +123,7 @@ def copies_and_hooks_of_optimizers(lab: Lab) -> None:
     """Optimizers can be printed and copied with all their attributes. They run hooks around steps and state
     changes, and reject invalid groups.
     """
-    for name in PLAIN:
+    for name in DENSE_OPTIMIZERS:
         parameters = _parameters(lab)
         optimizer = _make_optimizer(name, parameters)
         for parameter in parameters:

@@ -18,7 +18,7 @@ _INF, _NAN = math.inf, math.nan
 @behaviour("pointwise", dtypes=(*FLOATS, *INTEGERS), level="core", sees=("value",))
 def rounded_division(lab: Lab) -> None:
     """//, remainder, fmod and div with rounding down or towards zero agree with Python for every combination
-    of signs, with tensors and numbers, in place and with reversed operands.
+    of signs. This includes tensors and numbers, in-place forms and reversed operands.
     """
     signed = lab.dtype.is_signed
     pairs = [
@@ -287,24 +287,24 @@ def operators_between_tensors_and_numbers(lab: Lab) -> None:
     ):
         method = f"__{symbol}__"
         function = getattr(numpy.ndarray, method)
-        room = {"roundings": 4.0} if symbol == "truediv" or lab.dtype.is_complex else {}
+        tolerance = {"roundings": 4.0} if symbol == "truediv" or lab.dtype.is_complex else {}
         first, second = (
             (x.astype(float), y.astype(float)) if symbol == "truediv" and not lab.dtype.is_complex else (x, y)
         )
         if is_number:
-            lab.expect(symbol, getattr(a, method)(b), function(first, second), **room)
+            lab.expect(symbol, getattr(a, method)(b), function(first, second), **tolerance)
             lab.expect(
                 f"{symbol} transposed",
                 getattr(a.t(), method)(b.view(3, 1)),
                 function(first.T, second.reshape(3, 1)),
-                **room,
+                **tolerance,
             )
-            lab.expect(f"{symbol} by 2", getattr(a, method)(2), function(first, 2), **room)
+            lab.expect(f"{symbol} by 2", getattr(a, method)(2), function(first, 2), **tolerance)
             lab.expect(
                 f"{symbol} of a number of the host",
                 getattr(a, method)(torch.tensor(2, dtype=lab.dtype)),
                 function(first, 2),
-                **room,
+                **tolerance,
             )
         else:
             expected = {"add": x | y, "mul": x & y}.get(symbol)

@@ -15,8 +15,8 @@ from conformance.behaviours.lab import Lab
 
 @behaviour("pointwise", dtypes=("int8", "int16", "int32", "int64", "uint8"), sees=("value",))
 def shifts_within_the_width(lab: Lab) -> None:
-    """A shift by an amount below the bit width of the dtype multiplies or divides by a power of two, drops
-    bits outside the range and rounds down (torch.bitwise_right_shift calls other amounts undefined).
+    """A shift by an amount below the bit width multiplies or divides by a power of two, drops bits outside
+    the range and rounds down. Other amounts are undefined (torch.bitwise_right_shift).
     """
     info = torch.iinfo(lab.dtype)
     numbers = [info.min, -1, 0, 1, 5, info.max] if info.min < 0 else [0, 1, 5, info.max]
@@ -120,7 +120,7 @@ def bessel_functions_at_their_limits(lab: Lab) -> None:
     """i0 agrees with NumPy for large and small numbers. It is 1 at 0, not finite at infinity, and NaN for
     NaN.
     """
-    room = 256.0
+    roundings = 256.0
     for low, high in ((0.0, 8.0), (8.0, 20.0), (20.0, 88.0)):
         x = torch.linspace(low, high, 33, dtype=torch.float64).to(lab.dtype)
         expected = numpy.i0(x.double().numpy())
@@ -128,13 +128,13 @@ def bessel_functions_at_their_limits(lab: Lab) -> None:
             f"{low} to {high}",
             torch.special.i0(lab.put(x)) / lab.put(torch.tensor(expected)).to(lab.dtype),
             [1.0] * 33,
-            roundings=room,
+            roundings=roundings,
         )
         lab.expect(
             f"-{high} to -{low}",
             torch.i0(lab.put(-x)) / lab.put(torch.tensor(expected)).to(lab.dtype),
             [1.0] * 33,
-            roundings=room,
+            roundings=roundings,
         )
     lab.expect("of 0", torch.i0(lab.put([0.0, -0.0], dtype=lab.dtype)), [1.0, 1.0], roundings=2)
     lab.same("of no elements", torch.i0(lab.floats(0)))

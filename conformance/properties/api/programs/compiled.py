@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from conformance.device.compilation import compiled
+from conformance.device.compilation import compile_with_log
 from conformance.framework.calls import attempt, attempt_on, one_line, report_error
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
@@ -45,11 +45,11 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     """
     graphs_run = 0
     for program in select_programs(subject, recorder, PROGRAM_LIMIT):
-        call, log = compiled(target, program.function())
+        call, log = compile_with_log(target, program.function())
         for turn in (0, 1):
             if not _check_call(target, recorder, program, call, turn):
                 break
-        graphs_run += log.seen
+        graphs_run += log.ran_a_call
     if not graphs_run:
         recorder.vacuous("no graph of a program ran")
 
@@ -72,7 +72,7 @@ def _check_call(target: Target, recorder: Recorder, program: Program, call: obje
         ):
             recorder.absorb(trial)
             return not trial.failed
-        recorder.note(f"program {program.index} gives other values on the CPU as well, if torch captures it")
+        recorder.note(f"program {program.index} gives other values on the CPU too when torch captures it")
         return False
     assert outcome.error is not None
     on_cpu = attempt(lambda: _run_compiled_on_cpu(program, turn))
@@ -89,7 +89,7 @@ def _check_call(target: Target, recorder: Recorder, program: Program, call: obje
 
 
 def _run_compiled_on_cpu(program: Program, turn: int) -> list[torch.Tensor]:
-    call, _ = compiled(None, program.function())
+    call, _ = compile_with_log(None, program.function())
     with torch.no_grad():
         results: list[torch.Tensor] = call(*program.inputs(turn))
     return results

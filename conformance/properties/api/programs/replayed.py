@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from conformance.device.capture import Captured, captured
+from conformance.device.capture import Captured, capture_call
 from conformance.framework.calls import attempt, report_error
 from conformance.framework.property import register
 from conformance.framework.recorder import Recorder
@@ -45,7 +45,9 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     for program in select_programs(subject, recorder, PROGRAM_LIMIT):
         effective_replays += _check_replays(target, recorder, program)
     if not effective_replays:
-        recorder.vacuous("no replay was seen to compute: no register differs from that before it")
+        recorder.vacuous(
+            "no replay was shown to compute: no register differs from its value before the replay"
+        )
 
 
 def _check_replays(target: Target, recorder: Recorder, program: Program) -> bool:
@@ -58,7 +60,7 @@ def _check_replays(target: Target, recorder: Recorder, program: Program) -> bool
         with torch.no_grad():
             function(*inputs_on_device(target, program))  # the first call may initialize the device
             inputs = inputs_on_device(target, program)
-            return inputs, captured(target, lambda: function(*inputs))
+            return inputs, capture_call(target, lambda: function(*inputs))
 
     outcome = attempt(work)
     if not outcome.ok:

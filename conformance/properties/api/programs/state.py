@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from conformance.device.compilation import compiled
+from conformance.device.compilation import compile_with_log
 from conformance.framework.calls import attempt_on, report_error
 from conformance.framework.compare import compare_exact
 from conformance.framework.property import register
@@ -100,7 +100,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     graphs_run = 0
     for number, (name, program) in enumerate(PROGRAMS.items()):
         model = _StatefulModule(program).to(target.device)
-        call, log = compiled(target, model.forward)
+        call, log = compile_with_log(target, model.forward)
         outcome = attempt_on(target, lambda model=model, call=call: _run_steps(model, call))  # type: ignore[misc]
         if not outcome.ok:
             assert outcome.error is not None
@@ -115,7 +115,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
                 for part, *pair in parts
             ):
                 break
-        graphs_run += log.seen
+        graphs_run += log.ran_a_call
     recorder.samples(len(PROGRAMS), len(PROGRAMS))
     if not graphs_run:
         recorder.vacuous("no graph of a program ran")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from conformance.behaviours.behaviour import FLOATS, INTEGERS, behaviour
-from conformance.behaviours.lab import Lab, own_work
+from conformance.behaviours.lab import Lab, lab_work
 
 SAMPLE_COUNT = 2_000
 
@@ -38,7 +38,7 @@ def check_distribution_function(
     its dtype allow.
     """
     host = sample.cpu()
-    with own_work():
+    with lab_work():
         values = host.double().view(-1).sort().values
         count = values.numel()
         steps = torch.arange(1, count + 1, dtype=torch.float64) / count

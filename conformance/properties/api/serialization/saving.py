@@ -174,7 +174,7 @@ def save_targets(lab: Lab) -> None:
     )
 
 
-class _Reader(io.RawIOBase):
+class _RecordingReader(io.RawIOBase):
     """A file with only the methods that torch.load documents. It records the use of ``read`` and
     ``readinto``.
     """
@@ -201,7 +201,7 @@ class _Reader(io.RawIOBase):
         return self.inner.tell()
 
 
-class _Once:
+class _Unseekable:
     """A stream without ``seek`` and ``tell``."""
 
     def __init__(self, data: bytes) -> None:
@@ -222,11 +222,13 @@ def file_like_objects(lab: Lab) -> None:
     base = lab.integers(30, 40) * 1
     for zipped in (True, False):
         data = saved_to_buffer(base, _use_new_zipfile_serialization=zipped).getvalue()
-        reader = _Reader(data)
+        reader = _RecordingReader(data)
         lab.same(f"a reader, zip={zipped}", torch.load(reader))  # type: ignore[arg-type]
         lab.holds(f"readinto is used, zip={zipped}", "readinto" in reader.used)
     data = saved_to_buffer(base).getvalue()
-    lab.raises("a stream that cannot seek", lambda: torch.load(_Once(data)), AttributeError, match="seekable")  # type: ignore[arg-type]
+    lab.raises(
+        "a stream that cannot seek", lambda: torch.load(_Unseekable(data)), AttributeError, match="seekable"
+    )  # type: ignore[arg-type]
     lab.raises("saving into a tensor", lambda: torch.save("text", base), AttributeError, TypeError)  # type: ignore[arg-type]
     lab.raises("saving into a list", lambda: torch.save(base, []), AttributeError, TypeError)  # type: ignore[arg-type]
     lab.raises("an empty file", lambda: torch.load(io.BytesIO()), EOFError, RuntimeError)

@@ -13,15 +13,15 @@ from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
 
 #: torch without its stubs, which lack some forms of sparse_coo_tensor (a size alone, lists).
-untyped: Any = torch
+untyped_torch: Any = torch
 
 #: Indices of five elements, two of which repeat a position, for a tensor of shape (3, 4).
 POSITIONS = [[0, 2, 2, 0, 0], [1, 3, 0, 1, 3]]
 
 
-def repeated(lab: Lab, *dense: int) -> Any:
-    """Return an uncoalesced COO tensor of shape (3, 4, *dense) with repeated positions."""
-    return untyped.sparse_coo_tensor(
+def sparse_with_repeats(lab: Lab, *dense: int) -> Any:
+    """Return an uncoalesced COO tensor of shape (3, 4, *dense) that stores two positions twice."""
+    return untyped_torch.sparse_coo_tensor(
         lab.put(POSITIONS), lab.integers(5, *dense), (3, 4, *dense), device=lab.device
     )
 
@@ -32,23 +32,25 @@ def sparse_to_dense(lab: Lab) -> None:
     dimensions.
     """
     for dense in ((), (2,), (2, 0), (1, 2)):
-        sparse = repeated(lab, *dense)
+        sparse = sparse_with_repeats(lab, *dense)
         lab.same(f"dense of {dense}", sparse.to_dense())
         lab.same(
             f"what it is, of {dense}",
             [sparse.shape, sparse._nnz(), sparse.sparse_dim(), sparse.dense_dim(), sparse.is_coalesced()],
         )
-    empty = untyped.sparse_coo_tensor(
+    empty = untyped_torch.sparse_coo_tensor(
         torch.zeros(2, 0, dtype=torch.int64, device=lab.device), lab.integers(0), (2, 3)
     )
     lab.same("without elements", [empty.to_dense(), empty._nnz()])
-    scalar = untyped.sparse_coo_tensor(
+    scalar = untyped_torch.sparse_coo_tensor(
         torch.zeros(0, 2, dtype=torch.int64, device=lab.device), lab.integers(2), ()
     )
     lab.same("of no dimensions", scalar.to_dense())
-    none = untyped.sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device)
+    none = untyped_torch.sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device)
     lab.same("of no elements", none.to_dense())
-    lab.same("masked", repeated(lab).to_dense(masked_grad=False) if lab.dtype.is_floating_point else 0)
+    lab.same(
+        "masked", sparse_with_repeats(lab).to_dense(masked_grad=False) if lab.dtype.is_floating_point else 0
+    )
 
 
 @behaviour("sparse", level="core", dtypes=ALL, sees=("value",))
@@ -57,18 +59,18 @@ def coalescing(lab: Lab) -> None:
     returns itself.
     """
     for dense in ((), (2,)):
-        sparse = repeated(lab, *dense)
+        sparse = sparse_with_repeats(lab, *dense)
         result = sparse.coalesce()
         lab.same(f"positions of {dense}", result.indices())
         lab.same(f"values of {dense}", result.values())
         lab.same(f"flags of {dense}", [sparse.is_coalesced(), result.is_coalesced(), result._nnz()])
         lab.same(f"dense of {dense}", result.to_dense())
         lab.holds(f"again it is itself, of {dense}", result.coalesce() is result)
-    vector = untyped.sparse_coo_tensor(lab.put([[1]]), lab.integers(1), (3,))
+    vector = untyped_torch.sparse_coo_tensor(lab.put([[1]]), lab.integers(1), (3,))
     lab.same("one element", [vector.is_coalesced(), vector.coalesce().indices()])
-    none = untyped.sparse_coo_tensor((2, 2), dtype=lab.dtype, device=lab.device)
+    none = untyped_torch.sparse_coo_tensor((2, 2), dtype=lab.dtype, device=lab.device)
     lab.same("none", [none.is_coalesced(), none._nnz()])
-    claimed = untyped.sparse_coo_tensor(lab.put([[0, 2]]), lab.integers(2), (3,), is_coalesced=True)
+    claimed = untyped_torch.sparse_coo_tensor(lab.put([[0, 2]]), lab.integers(2), (3,), is_coalesced=True)
     lab.same("claimed to be so", [claimed.is_coalesced(), claimed.indices(), claimed.values()])
 
 
@@ -98,18 +100,18 @@ def sparse_factory(lab: Lab) -> None:
     arguments if check_invariants is set.
     """
     indices, values = lab.put([[0, 1, 1], [2, 0, 2]]), lab.integers(3)
-    sparse = untyped.sparse_coo_tensor(indices, values)
+    sparse = untyped_torch.sparse_coo_tensor(indices, values)
     lab.same("inferred size", sparse.shape)
     lab.same("value", sparse.to_dense())
     lab.shares("values and those given", sparse._values(), values)
-    lab.same("hybrid size", untyped.sparse_coo_tensor(indices, lab.integers(3, 2)).shape)
+    lab.same("hybrid size", untyped_torch.sparse_coo_tensor(indices, lab.integers(3, 2)).shape)
     for name, options in {
         "dtype": {"dtype": torch.float64},
         "size": {"size": (4, 5)},
         "device": {"device": lab.device},
         "need of a gradient": {"requires_grad": True},
     }.items():
-        sparse_with_option = untyped.sparse_coo_tensor(indices, values, **options)  # type: ignore[arg-type]
+        sparse_with_option = untyped_torch.sparse_coo_tensor(indices, values, **options)  # type: ignore[arg-type]
         lab.same(
             name,
             [
@@ -120,36 +122,39 @@ def sparse_factory(lab: Lab) -> None:
                 sparse_with_option.device.type == lab.device.type,
             ],
         )
-    lists = untyped.sparse_coo_tensor([[0, 1], [1, 0]], [1.5, 2.5], device=lab.device)
+    lists = untyped_torch.sparse_coo_tensor([[0, 1], [1, 0]], [1.5, 2.5], device=lab.device)
     lab.expect("of lists", lists.to_dense(), [[0.0, 1.5], [2.5, 0.0]])
-    whole = untyped.sparse_coo_tensor([[0, 1]], [1, 2], device=lab.device)
+    whole = untyped_torch.sparse_coo_tensor([[0, 1]], [1, 2], device=lab.device)
     lab.same("of whole numbers", [whole.dtype, whole.to_dense()])
-    narrow = untyped.sparse_coo_tensor(indices.to(torch.int32), values)
+    narrow = untyped_torch.sparse_coo_tensor(indices.to(torch.int32), values)
     lab.same("positions become int64", narrow._indices().dtype)
     lab.same(
-        "of nothing", untyped.sparse_coo_tensor(lab.put([[], []], dtype=torch.int64), lab.integers(0)).shape
+        "of nothing",
+        untyped_torch.sparse_coo_tensor(lab.put([[], []], dtype=torch.int64), lab.integers(0)).shape,
     )
-    lab.same("a size alone", untyped.sparse_coo_tensor((2, 3), device=lab.device).to_dense())
+    lab.same("a size alone", untyped_torch.sparse_coo_tensor((2, 3), device=lab.device).to_dense())
     lab.raises(
         "a position outside",
-        lambda: untyped.sparse_coo_tensor(indices, values, (1, 3), check_invariants=True),
+        lambda: untyped_torch.sparse_coo_tensor(indices, values, (1, 3), check_invariants=True),
     )
     lab.raises(
         "a negative position",
-        lambda: untyped.sparse_coo_tensor(indices - 1, values, (2, 3), check_invariants=True),
+        lambda: untyped_torch.sparse_coo_tensor(indices - 1, values, (2, 3), check_invariants=True),
         match="negative",
     )
     lab.raises(
         "sizes of another rank",
-        lambda: untyped.sparse_coo_tensor(indices, values, (2,), check_invariants=True),
+        lambda: untyped_torch.sparse_coo_tensor(indices, values, (2,), check_invariants=True),
     )
     lab.raises(
         "another number of values",
-        lambda: untyped.sparse_coo_tensor(indices, lab.integers(2), (2, 3), check_invariants=True),
+        lambda: untyped_torch.sparse_coo_tensor(indices, lab.integers(2), (2, 3), check_invariants=True),
     )
     lab.raises(
         "dense sizes that differ",
-        lambda: untyped.sparse_coo_tensor(indices, lab.integers(3, 2), (2, 3, 4), check_invariants=True),
+        lambda: untyped_torch.sparse_coo_tensor(
+            indices, lab.integers(3, 2), (2, 3, 4), check_invariants=True
+        ),
     )
 
 
@@ -165,7 +170,7 @@ def sparse_invariants(lab: Lab) -> None:
 
     def make() -> str:
         try:
-            untyped.sparse_coo_tensor(indices, values, (3,))
+            untyped_torch.sparse_coo_tensor(indices, values, (3,))
         except RuntimeError:
             return "refused"
         return "made"
@@ -195,7 +200,7 @@ def parts_of_sparse(lab: Lab) -> None:
     """indices and values are available for coalesced tensors and share their memory. is_coalesced reports the
     state.
     """
-    sparse = repeated(lab)
+    sparse = sparse_with_repeats(lab)
     lab.raises("positions of what is not coalesced", lambda: sparse.indices(), match="coalesced")
     lab.raises("its values", lambda: sparse.values(), match="coalesced")
     result = sparse.coalesce()
@@ -209,7 +214,7 @@ def parts_of_sparse(lab: Lab) -> None:
     lab.raises("a dense tensor's positions", lambda: sparse.to_dense().coalesce())
     lab.raises("as NumPy", lambda: sparse.cpu().numpy(), TypeError, RuntimeError)
     lab.raises("its truth", lambda: bool(sparse))
-    number = untyped.sparse_coo_tensor(lab.put([[0, 0]]), lab.put([1, -1], dtype=lab.dtype), (1,))
+    number = untyped_torch.sparse_coo_tensor(lab.put([[0, 0]]), lab.put([1, -1], dtype=lab.dtype), (1,))
     lab.same("truth of one element", [number.is_nonzero(), (number + number.coalesce() * 0).is_nonzero()])
     lab.raises("is_nonzero of several", lambda: sparse.is_nonzero())
 
@@ -220,9 +225,9 @@ def sparse_copies(lab: Lab) -> None:
     coalesced.
     """
     for name, sparse in {
-        "repeated": repeated(lab),
-        "coalesced": repeated(lab).coalesce(),
-        "hybrid": repeated(lab, 2),
+        "repeated": sparse_with_repeats(lab),
+        "coalesced": sparse_with_repeats(lab).coalesce(),
+        "hybrid": sparse_with_repeats(lab, 2),
     }.items():
         buffer = io.BytesIO()
         torch.save(sparse, buffer)
@@ -246,13 +251,17 @@ def sparse_copies(lab: Lab) -> None:
         lab.same(f"host copy of {name}", sparse.cpu().to_dense(), host=True)
         wider = sparse.to(torch.complex128)
         lab.same(f"another dtype of {name}", wider.to_dense())
-    apart = repeated(lab)
+    apart = sparse_with_repeats(lab)
     copied = apart.clone()
     copied._values().zero_()
     lab.same("a clone has values of its own", apart.to_dense())
     lab.same(
         "long and bool",
-        [repeated(lab).real.long().to_dense() if lab.dtype.is_complex else repeated(lab).long().to_dense()],
+        [
+            sparse_with_repeats(lab).real.long().to_dense()
+            if lab.dtype.is_complex
+            else sparse_with_repeats(lab).long().to_dense()
+        ],
     )
 
 
@@ -261,7 +270,7 @@ def sparse_like_and_new(lab: Lab) -> None:
     """zeros_like, empty_like, new_* and zeros with layout=sparse_coo create sparse tensors without stored
     elements, of the template's size or the requested size. sparse_resize_ and zero_ change size and elements.
     """
-    hybrid = repeated(lab, 2)
+    hybrid = sparse_with_repeats(lab, 2)
     for name, similar in {
         "zeros_like": torch.zeros_like(hybrid),
         "zeros": torch.zeros(3, 4, layout=torch.sparse_coo, device=lab.device),
@@ -299,15 +308,15 @@ def sparse_like_and_new(lab: Lab) -> None:
 def printing_of_coo(lab: Lab) -> None:
     """A sparse tensor of any shape prints its indices, values, size and number of stored elements."""
     for name, sparse in {
-        "repeated": repeated(lab),
-        "coalesced": repeated(lab).coalesce(),
-        "hybrid": repeated(lab, 2),
-        "none": untyped.sparse_coo_tensor((2, 0), device=lab.device),
-        "whole": repeated(lab).to(torch.int64),
-        "with gradient": repeated(lab).requires_grad_(),
+        "repeated": sparse_with_repeats(lab),
+        "coalesced": sparse_with_repeats(lab).coalesce(),
+        "hybrid": sparse_with_repeats(lab, 2),
+        "none": untyped_torch.sparse_coo_tensor((2, 0), device=lab.device),
+        "whole": sparse_with_repeats(lab).to(torch.int64),
+        "with gradient": sparse_with_repeats(lab).requires_grad_(),
     }.items():
         text = repr(sparse)
         for fragment in ("indices=", "values=", "size=", f"nnz={sparse._nnz()}", "layout=torch.sparse_coo"):
             lab.holds(f"{name} prints {fragment}", fragment in text)
         lab.same(f"{name}: gradient and dtype", ["requires_grad" in text, "int64" in text])
-    lab.same("dense", repeated(lab).to_dense())
+    lab.same("dense", sparse_with_repeats(lab).to_dense())

@@ -9,10 +9,10 @@ import torch
 
 from conformance.behaviours.behaviour import ALL, behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.sparse.construction import repeated
+from conformance.properties.api.sparse.construction import sparse_with_repeats
 
 #: torch without its stubs, which lack some forms of sparse_coo_tensor (a size alone, lists).
-untyped: Any = torch
+untyped_torch: Any = torch
 
 
 @behaviour("sparse", dtypes=("float32", "int64"), sees=("value", "alias"))
@@ -21,12 +21,12 @@ def parts_given_to_a_sparse_tensor(lab: Lab) -> None:
     changes the tensor.
     """
     indices, values = lab.put([[2]]), lab.put([5], dtype=lab.dtype)
-    sparse = untyped.sparse_coo_tensor(indices, values, (3,))
+    sparse = untyped_torch.sparse_coo_tensor(indices, values, (3,))
     values[0] = 6
     lab.expect("after a write into the values", sparse.to_dense(), [0, 0, 6])
     indices[0][0] = 0
     lab.expect("after a write into the indices", sparse.to_dense(), [6, 0, 0])
-    none = untyped.sparse_coo_tensor(lab.put([[2]]), lab.integers(1, 0), (3, 0))
+    none = untyped_torch.sparse_coo_tensor(lab.put([[2]]), lab.integers(1, 0), (3, 0))
     lab.same("values of no elements", [none.to_dense(), none._values()])
     lab.raises(
         "an item is assigned", lambda: sparse.__setitem__(0, 1), TypeError, RuntimeError, NotImplementedError
@@ -41,7 +41,7 @@ def sparse_of_few_elements(lab: Lab) -> None:
     for count in (0, 1, 2):
         for dense in ((), (2,)):
             indices = lab.put(torch.arange(2 * count).reshape(2, count))
-            sparse = untyped.sparse_coo_tensor(indices, lab.integers(count, *dense), (4, 4, *dense))
+            sparse = untyped_torch.sparse_coo_tensor(indices, lab.integers(count, *dense), (4, 4, *dense))
             few = count < 2
             lab.holds(f"{count} of {dense}: coalesced", sparse.is_coalesced() == few)
             lab.holds(f"{count} of {dense}: copied", sparse.clone().is_coalesced() == few)
@@ -52,7 +52,7 @@ def sparse_of_few_elements(lab: Lab) -> None:
         for sparse_dims in range(1, len(shape) + 1):
             indices = torch.empty(sparse_dims, 0, dtype=torch.int64, device=lab.device)
             values = torch.empty(0, *shape[sparse_dims:], dtype=lab.dtype, device=lab.device)
-            none = untyped.sparse_coo_tensor(indices, values, shape)
+            none = untyped_torch.sparse_coo_tensor(indices, values, shape)
             form = [none.shape, none.sparse_dim(), none.dense_dim(), none._nnz(), none.dtype]
             lab.same(f"none of {shape}, {sparse_dims} sparse", form)
             lab.same(f"none of {shape}, {sparse_dims} sparse, dense", none.to_dense())
@@ -69,23 +69,27 @@ def refused_sparse_factories(lab: Lab) -> None:
     bits can count is refused.
     """
     indices, values = lab.put([[0, 1, 2], [0, 1, 2]]), lab.integers(2)
-    lab.raises("more indices", lambda: untyped.sparse_coo_tensor(indices, values, (3, 3)), match="same nnz")
     lab.raises(
-        "fewer indices", lambda: untyped.sparse_coo_tensor(indices[:, :1], values, (3, 3)), match="same nnz"
+        "more indices", lambda: untyped_torch.sparse_coo_tensor(indices, values, (3, 3)), match="same nnz"
+    )
+    lab.raises(
+        "fewer indices",
+        lambda: untyped_torch.sparse_coo_tensor(indices[:, :1], values, (3, 3)),
+        match="same nnz",
     )
     lab.raises(
         "none for a value",
-        lambda: untyped.sparse_coo_tensor(indices[:, :0], values, (3, 3)),
+        lambda: untyped_torch.sparse_coo_tensor(indices[:, :0], values, (3, 3)),
         match="same nnz",
     )
     large = (2**31, 2**31, 2**31)
     single = lab.put([[1], [2], [3]])
     lab.raises(
         "sizes past 64 bits",
-        lambda: untyped.sparse_coo_tensor(single, lab.integers(1), large).numel(),
+        lambda: untyped_torch.sparse_coo_tensor(single, lab.integers(1), large).numel(),
         match="overflow",
     )
-    half = untyped.sparse_coo_tensor(single[:2], lab.integers(1, low=1), large[:2])
+    half = untyped_torch.sparse_coo_tensor(single[:2], lab.integers(1, low=1), large[:2])
     lab.same("sizes within", [half.shape, half._nnz(), half.is_coalesced()])
 
 
@@ -94,7 +98,7 @@ def sums_do_not_grow(lab: Lab) -> None:
     """Sums and differences of a sparse tensor with itself store at most twice its elements. coalesce merges
     them again.
     """
-    x = repeated(lab)
+    x = sparse_with_repeats(lab)
     count = x._nnz()
     x.add_(x)
     x.add_(x)
@@ -111,7 +115,7 @@ def sums_do_not_grow(lab: Lab) -> None:
 def sums_of_sparse_into_bfloat16(lab: Lab) -> None:
     """A sum of sparse tensors with a bfloat16 out= is the sum rounded to bfloat16."""
     for dense in ((), (3,)):
-        x, y = (repeated(lab, *dense).coalesce() for _ in range(2))
+        x, y = (sparse_with_repeats(lab, *dense).coalesce() for _ in range(2))
         out = torch.zeros_like(x)
         lab.holds(f"out= of {dense} is returned", torch.add(x, y, out=out) is out)
         lab.same(f"out= of {dense}", [out.to_dense(), out.dtype])
@@ -125,7 +129,7 @@ def selections_keep_their_dtype(lab: Lab) -> None:
     """Rows and elements selected from a sparse tensor have its dtype, even if repeated values are added."""
     indices = lab.put([[0, 0, 0, 1], [0, 0, 1, 1], [1, 1, 0, 0]])
     values = lab.integers(4)
-    sparse = untyped.sparse_coo_tensor(indices, values, (2, 2, 2))
+    sparse = untyped_torch.sparse_coo_tensor(indices, values, (2, 2, 2))
     if lab.dtype == torch.bool:
         sparse = sparse.coalesce()
     for name, chosen in {
@@ -167,7 +171,7 @@ def new_from_a_sparse_tensor(lab: Lab) -> None:
     """new of a sparse tensor creates a sparse tensor from indices and values. Its size is the size argument,
     or the smallest size that contains all indices.
     """
-    sparse = repeated(lab, 2)
+    sparse = sparse_with_repeats(lab, 2)
     indices, values = sparse._indices(), sparse._values()
     for name, created in {
         "without a size": sparse.new(indices, values),
@@ -186,7 +190,7 @@ def coalesced_tensors_are_freed(lab: Lab) -> None:
     class Tracker:
         pass
 
-    sparse = repeated(lab).coalesce()
+    sparse = sparse_with_repeats(lab).coalesce()
     second_name = sparse.coalesce()
     lab.holds("it is itself", second_name is sparse)
     sparse.tracker = Tracker()

@@ -15,7 +15,7 @@ from conformance.behaviours.lab import Lab
 from conformance.framework.trees import tree_map
 
 #: torch without its stubs, which lack some forms of the sparse factories and the validation functions.
-untyped: Any = torch
+untyped_torch: Any = torch
 
 COO = (torch.sparse_coo,)
 ROW_LAYOUTS = (torch.sparse_csr, torch.sparse_bsr)
@@ -82,10 +82,10 @@ def _has_valid_parts(value: Any) -> bool:
     """
     if value.layout is torch.sparse_coo:
         parts = value._indices().cpu(), value._values().cpu()
-        untyped._validate_sparse_coo_tensor_args(*parts, value.shape)
+        untyped_torch._validate_sparse_coo_tensor_args(*parts, value.shape)
     elif value.layout is not torch.strided:
         parts = *(index.cpu() for index in _compressed_and_plain_indices(value)), value.values().cpu()
-        untyped._validate_sparse_compressed_tensor_args(*parts, value.shape, value.layout)
+        untyped_torch._validate_sparse_compressed_tensor_args(*parts, value.shape, value.layout)
     return True
 
 
@@ -158,12 +158,12 @@ def products_of_sparse_layouts(lab: Lab) -> None:
             for name, tensor, args, _ in _samples_on_device(lab, op, layout, limit=12 if layout in COO else 2)
         ]
         block = (2, 3) if layout in (torch.sparse_bsr, torch.sparse_bsc) else None
-        left, right = (
+        first_sparse, second_sparse = (
             lab.integers(4, 6, low=-1, high=2).to_sparse(layout=layout, blocksize=block) for _ in range(2)
         )
-        pairs.append((f"{op.name} of {layout} and a number", left, lab.integers(1)[0]))
+        pairs.append((f"{op.name} of {layout} and a number", first_sparse, lab.integers(1)[0]))
         if layout in (torch.sparse_coo, torch.sparse_csr):
-            pairs.append((f"{op.name} of {layout} and another", left, right))
+            pairs.append((f"{op.name} of {layout} and another", first_sparse, second_sparse))
         for name, tensor, operand in pairs:
             result = op.op(tensor, operand)
             form = [result.shape, result.sparse_dim(), result.dense_dim(), result.layout]
@@ -258,7 +258,7 @@ def masks_of_all_layouts(lab: Lab) -> None:
         lab.same(f"dense of {layout}", [result.to_dense(), result.layout, result.dtype])
         if layout in COO:
             indices_equal = torch.equal(result.indices(), mask.indices())
-            ones = untyped.sparse_coo_tensor(
+            ones = untyped_torch.sparse_coo_tensor(
                 mask.indices(), torch.ones_like(mask.values(), dtype=lab.dtype), (4, 4)
             )
         else:
@@ -269,7 +269,7 @@ def masks_of_all_layouts(lab: Lab) -> None:
                 )
             )
             values = torch.ones_like(mask.values(), dtype=lab.dtype)
-            ones = untyped.sparse_compressed_tensor(
+            ones = untyped_torch.sparse_compressed_tensor(
                 *_compressed_and_plain_indices(mask), values, (4, 4), layout=layout
             )
         lab.holds(f"indices of {layout} are the mask's", indices_equal)
@@ -313,9 +313,9 @@ def gradcheck_of_all_layouts(lab: Lab) -> None:
             masked: bool = masked,
         ) -> Any:
             if layout in COO:
-                sparse = untyped.sparse_coo_tensor(*indices, values, (2, 2))
+                sparse = untyped_torch.sparse_coo_tensor(*indices, values, (2, 2))
             else:
-                sparse = untyped.sparse_compressed_tensor(*indices, values, (2, 2), layout=layout)
+                sparse = untyped_torch.sparse_compressed_tensor(*indices, values, (2, 2), layout=layout)
             return sparse.to_dense(masked_grad=masked)
 
         values = template.values().detach().clone().requires_grad_()

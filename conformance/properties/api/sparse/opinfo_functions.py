@@ -10,10 +10,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from conformance import torch_testing_internals
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.sparse.construction import repeated
+from conformance.properties.api.sparse.construction import sparse_with_repeats
 
 #: torch without its stubs, which lack some forms of sparse_coo_tensor (a size alone, lists).
-untyped: Any = torch
+untyped_torch: Any = torch
 
 #: Functions whose derivative torch computes for COO tensors.
 DERIVED = ("abs", "deg2rad", "log1p", "neg", "rad2deg", "nn.functional.relu")
@@ -31,7 +31,7 @@ def _unary_operators() -> list[Any]:
 def _sparse_in_domain(lab: Lab, requires_grad: bool = False) -> Any:
     """Return a coalesced COO tensor whose elements are in the domain of all these functions."""
     indices = lab.put([[0, 1, 2], [1, 3, 0]])
-    sparse = untyped.sparse_coo_tensor(indices, lab.floats(3, low=0.1, high=0.9), (3, 4)).coalesce()
+    sparse = untyped_torch.sparse_coo_tensor(indices, lab.floats(3, low=0.1, high=0.9), (3, 4)).coalesce()
     return sparse.requires_grad_(requires_grad)
 
 
@@ -49,7 +49,7 @@ def unary_functions_of_sparse(lab: Lab) -> None:
         dense = op.op(sparse.to_dense())
         agree = torch.allclose(result.to_dense().double(), dense.double(), rtol=1e-4, atol=1e-5)
         lab.holds(f"{op.name} of the sparse is that of the dense", agree)
-        none = op.op(untyped.sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device))
+        none = op.op(untyped_torch.sparse_coo_tensor((3, 0), dtype=lab.dtype, device=lab.device))
         lab.same(f"{op.name} of no elements", [none.shape, none._nnz()])
         if (
             op.inplace_variant is not None
@@ -85,7 +85,7 @@ def sparse_on_meta(lab: Lab) -> None:
     """COO tensors can be moved to the meta device, created there, added, summed, printed, and converted to
     fake tensors.
     """
-    sparse = repeated(lab)
+    sparse = sparse_with_repeats(lab)
     moved = sparse.to("meta")
     metadata = [
         moved.shape,
@@ -96,7 +96,7 @@ def sparse_on_meta(lab: Lab) -> None:
         moved.device.type,
     ]
     lab.same("moved", metadata)
-    on_meta = untyped.sparse_coo_tensor((2, 3), device="meta")
+    on_meta = untyped_torch.sparse_coo_tensor((2, 3), device="meta")
     lab.same("made there", [on_meta.shape, on_meta.layout, on_meta.device.type])
     lab.same("sum", [torch.sum(moved).shape, (moved + moved).layout, (moved + moved).shape])
     like = torch.zeros_like(sparse, device="meta")

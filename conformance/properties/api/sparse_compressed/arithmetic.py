@@ -8,7 +8,7 @@ import torch
 
 from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
-from conformance.properties.api.sparse_compressed.construction import LAYOUTS, compressed
+from conformance.properties.api.sparse_compressed.construction import LAYOUTS, to_compressed
 
 
 def _to_dense(value: torch.Tensor) -> torch.Tensor:
@@ -23,8 +23,8 @@ def compressed_products(lab: Lab) -> None:
     dense = lab.integers(4, 6, low=-1, high=2)
     right, vector, added = lab.integers(6, 2), lab.integers(6), lab.integers(4, 2)
     for layout in LAYOUTS[:2]:
-        sparse = compressed(dense, layout)
-        factor = compressed(lab.integers(6, 4, low=-1, high=2), layout)
+        sparse = to_compressed(dense, layout)
+        factor = to_compressed(lab.integers(6, 4, low=-1, high=2), layout)
         for name, result in {
             "mm": sparse @ right,
             "strided right": sparse @ lab.integers(2, 6).t(),
@@ -51,7 +51,7 @@ def compressed_products(lab: Lab) -> None:
 def block_products(lab: Lab) -> None:
     """Products of block-sparse matrices with dense matrices equal the dense products."""
     dense = lab.integers(4, 6, low=-1, high=2)
-    bsr = compressed(dense, torch.sparse_bsr)
+    bsr = to_compressed(dense, torch.sparse_bsr)
     right = lab.integers(6, 4)
     lab.same("mm", _to_dense(bsr @ right))
     lab.same("addmm", _to_dense(torch.addmm(lab.integers(4, 4), bsr, right, beta=2, alpha=3)))
@@ -95,7 +95,7 @@ def compressed_functions(lab: Lab) -> None:
     """
     dense = lab.integers(4, 6, low=-1, high=2)
     for layout in LAYOUTS:
-        sparse = compressed(dense, layout)
+        sparse = to_compressed(dense, layout)
         for name in [
             "abs",
             "neg",
@@ -112,7 +112,7 @@ def compressed_functions(lab: Lab) -> None:
             "round",
             "positive",
         ]:
-            source = compressed(dense * dense, layout) if name == "sqrt" else sparse
+            source = to_compressed(dense * dense, layout) if name == "sqrt" else sparse
             result = getattr(torch, name)(source)
             lab.same(f"pattern of {name} {layout}", [result.layout, result._nnz(), result.dtype])
             lab.close(f"{name} {layout}", result.to_dense().float(), roundings=64)
@@ -134,7 +134,7 @@ def compressed_gradients(lab: Lab) -> None:
     weights = lab.integers(4, 6)
     for layout in LAYOUTS:
         leaf: Any = dense.clone().requires_grad_()
-        (compressed(leaf, layout).to_dense() * weights).sum().backward()
+        (to_compressed(leaf, layout).to_dense() * weights).sum().backward()
         lab.same(f"dense, compressed and back {layout}", _to_dense(leaf.grad) * (dense != 0))
     csr: Any = dense.to_sparse_csr().requires_grad_()
     right = lab.integers(6, 2, requires_grad=True)

@@ -13,7 +13,7 @@ LAYOUTS = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bs
 DTYPES = ("float32", "float64", "int64", "bool", "complex64")
 
 
-def compressed(dense: torch.Tensor, layout: torch.layout) -> torch.Tensor:
+def to_compressed(dense: torch.Tensor, layout: torch.layout) -> torch.Tensor:
     """Return a dense matrix of even sizes in a compressed layout, with blocks of 2 by 2."""
     if layout in (torch.sparse_bsr, torch.sparse_bsc):
         return dense.to_sparse(layout=layout, blocksize=(2, 2))
@@ -34,7 +34,7 @@ def compressed_conversions(lab: Lab) -> None:
     """
     dense = lab.integers(4, 6, low=-1, high=2)
     for layout in LAYOUTS:
-        sparse = compressed(dense, layout)
+        sparse = to_compressed(dense, layout)
         lab.same(f"parts of {layout}", indices_and_values(sparse))
         lab.same(f"dense of {layout}", sparse.to_dense())
         lab.same(
@@ -43,7 +43,7 @@ def compressed_conversions(lab: Lab) -> None:
         )
         back = sparse.to_sparse(layout=torch.sparse_coo) if layout in LAYOUTS[:2] else sparse.to_sparse()
         lab.same(f"COO of {layout}", [back.layout, back.to_dense()])
-        lab.same(f"to itself {layout}", compressed(dense, layout).to(lab.device).to_dense())
+        lab.same(f"to itself {layout}", to_compressed(dense, layout).to(lab.device).to_dense())
     csr = dense.to_sparse_csr()
     for layout, converted in {  # type: ignore[assignment]
         "CSC": csr.to_sparse_csc(),
@@ -57,14 +57,15 @@ def compressed_conversions(lab: Lab) -> None:
         lab.same(f"{layout}: parts", indices_and_values(converted))
     batch = torch.ones(2, 4, 4, dtype=lab.dtype, device=lab.device)
     for layout in LAYOUTS:
-        sparse = compressed(batch, layout)
+        sparse = to_compressed(batch, layout)
         lab.same(f"batch of {layout}", [sparse.shape, sparse.to_dense(), *indices_and_values(sparse)])
     hybrid = lab.integers(4, 2, 3).to_sparse(layout=torch.sparse_csr, dense_dim=1)
     lab.same("with a dense dimension", [hybrid.dense_dim(), hybrid.to_dense()])
     zeros = torch.zeros(2, 4, device=lab.device, dtype=lab.dtype)
     for layout in LAYOUTS:
         lab.same(
-            f"zeros in {layout}", [compressed(zeros, layout)._nnz(), compressed(zeros, layout).to_dense()]
+            f"zeros in {layout}",
+            [to_compressed(zeros, layout)._nnz(), to_compressed(zeros, layout).to_dense()],
         )
 
 
@@ -151,7 +152,7 @@ def compressed_parts_and_copies(lab: Lab) -> None:
     """
     dense = lab.integers(4, 4, low=-1, high=2)
     for layout in LAYOUTS:
-        sparse = compressed(dense, layout)
+        sparse = to_compressed(dense, layout)
         sparse.values().mul_(3)
         lab.same(f"after its values were changed {layout}", sparse.to_dense())
         buffer = io.BytesIO()
@@ -186,7 +187,7 @@ def compressed_views(lab: Lab) -> None:
     """
     dense = lab.integers(4, 6, low=-1, high=2)
     for layout in LAYOUTS:
-        sparse = compressed(dense, layout)
+        sparse = to_compressed(dense, layout)
         turned = sparse.transpose(0, 1)
         lab.same(f"transposed {layout}", [turned.layout, turned.shape, turned.to_dense()])
     csr, csc = dense.to_sparse_csr(), dense.to_sparse_csc()

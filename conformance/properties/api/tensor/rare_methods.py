@@ -15,7 +15,7 @@ from conformance.behaviours.behaviour import behaviour
 from conformance.behaviours.lab import Lab
 
 #: torch's functions without their stubs, which lack some ``out=`` arguments.
-inner: Any = torch._C._nn
+untyped_functions: Any = torch._C._nn
 
 
 @behaviour("tensor", sees=("value",))
@@ -162,8 +162,8 @@ def meta_forms_of_rare_calls(lab: Lab) -> None:
     square = torch.empty(2 * 10**8, 3, 16, 16, device="meta")
     lab.same("two dimensions", F.interpolate(square, scale_factor=2).shape)
     nearest: dict[str, Any] = {
-        "one": lambda out: inner.upsample_nearest1d(huge, (4 * 10**8,), 2, out=out),
-        "two": lambda out: inner.upsample_nearest2d(square, (32, 32), out=out),
+        "one": lambda out: untyped_functions.upsample_nearest1d(huge, (4 * 10**8,), 2, out=out),
+        "two": lambda out: untyped_functions.upsample_nearest2d(square, (32, 32), out=out),
     }
     for name, call in nearest.items():
         out = torch.empty(0, device="meta")

@@ -10,8 +10,8 @@ import torch
 from conformance.behaviours.behaviour import ALL, COMPLEX, behaviour
 from conformance.behaviours.lab import Lab
 
-_SIZES = {1: ("int8", "uint8", "bool"), 2: ("int16", "float16", "bfloat16"), 4: ("int32", "float32")}
-_ROOMY = {8: ("int64", "float64", "complex64")}
+_NARROW_DTYPES = {1: ("int8", "uint8", "bool"), 2: ("int16", "float16", "bfloat16"), 4: ("int32", "float32")}
+_WIDE_DTYPES = {8: ("int64", "float64", "complex64")}
 
 
 @behaviour("views", dtypes=ALL, level="core", sees=("value", "alias"))
@@ -21,7 +21,7 @@ def views_of_another_dtype(lab: Lab) -> None:
     """
     base = lab.integers(2, 4, low=0, high=2)
     size = base.element_size()
-    dtypes_by_size = {**_SIZES, **_ROOMY}
+    dtypes_by_size = {**_NARROW_DTYPES, **_WIDE_DTYPES}
     for other_size, names in dtypes_by_size.items():
         for name in names:
             if not lab.target.declares(name) or (other_size > size and base.shape[1] * size % other_size):

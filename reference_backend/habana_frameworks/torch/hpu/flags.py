@@ -81,7 +81,7 @@ def disable_inference_mode() -> None:
 
 
 def is_inference_mode_enabled() -> bool:
-    """Return whether `enable_inference_mode` is in effect. Initial value: ``PT_HPU_INFERENCE_MODE`` (false)."""
+    """Return whether `enable_inference_mode` is in effect; ``PT_HPU_INFERENCE_MODE`` is the initial value."""
     return _inference_mode
 
 

@@ -45,13 +45,15 @@ def _record_memory_history(
     Raises:
         ValueError: an argument has another value.
     """
-    for name, value, known in (
+    for name, value, choices in (
         ("enabled", enabled, (None, "state", "all")),
         ("context", context, (None, "state", "alloc", "all")),
         ("stacks", stacks, ("python", "all")),
     ):
-        if value not in known:
-            raise ValueError(f"{name}={value!r} is not supported. Use one of {', '.join(map(repr, known))}.")
+        if value not in choices:
+            raise ValueError(
+                f"{name}={value!r} is not supported. Use one of {', '.join(map(repr, choices))}."
+            )
     if max_entries is not None and max_entries < 1:
         raise ValueError(
             f"max_entries={max_entries} is not positive. Use a positive number, or None for no limit."
@@ -74,11 +76,11 @@ def _snapshot(device: Any = None, augment_with_fx_traces: bool = False) -> dict[
         device: the device of this process.
         augment_with_fx_traces: accepted and ignored; frames of compiled code are unchanged.
     """
-    taken = _C.memory_snapshot()
+    snapshot = _C.memory_snapshot()
     return {
-        "segments": _segments(taken["blocks"]),
-        "device_traces": [[event for row in taken["events"] for event in _events(*row)]],
-        "allocator_settings": {"expandable_segments": False, "dropped_events": taken["dropped"]},
+        "segments": _segments(snapshot["blocks"]),
+        "device_traces": [[event for row in snapshot["events"] for event in _events(*row)]],
+        "allocator_settings": {"expandable_segments": False, "dropped_events": snapshot["dropped"]},
         "external_annotations": [],
     }
 
@@ -146,16 +148,16 @@ def _get_memory_metadata() -> str:
 
 def _segments(blocks: list[tuple[int, int, int, str, list[Any]]]) -> list[dict[str, Any]]:
     last = max((number for number, block in enumerate(blocks) if block[3] != "inactive"), default=-1)
-    shown = blocks[: last + 1]
-    if not shown:
+    segment_blocks = blocks[: last + 1]
+    if not segment_blocks:
         return []
-    allocated = sum(size for _, size, _, state, _ in shown if state == "active_allocated")
-    active = sum(size for _, size, _, state, _ in shown if state != "inactive")
+    allocated = sum(size for _, size, _, state, _ in segment_blocks if state == "active_allocated")
+    active = sum(size for _, size, _, state, _ in segment_blocks if state != "inactive")
     return [
         {
             "device": 0,
-            "address": shown[0][0],
-            "total_size": sum(size for _, size, *_ in shown),
+            "address": segment_blocks[0][0],
+            "total_size": sum(size for _, size, *_ in segment_blocks),
             "allocated_size": allocated,
             "active_size": active,
             "requested_size": allocated,
@@ -173,7 +175,7 @@ def _segments(blocks: list[tuple[int, int, int, str, list[Any]]]) -> list[dict[s
                     "state": state,
                     "frames": frames,
                 }
-                for address, size, stream, state, frames in shown
+                for address, size, stream, state, frames in segment_blocks
             ],
         }
     ]

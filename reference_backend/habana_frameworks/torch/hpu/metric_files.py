@@ -158,7 +158,7 @@ def parse_triggers(text: str) -> tuple[str, ...]:
     Raises:
         InvalidMetricDumpTrigger: a trigger is unknown.
     """
-    triggers = tuple(word.strip().lower() for word in text.split(",") if word.strip())
+    triggers = tuple(name.strip().lower() for name in text.split(",") if name.strip())
     for trigger in triggers:
         if trigger not in _TRIGGERS:
             raise InvalidMetricDumpTrigger(

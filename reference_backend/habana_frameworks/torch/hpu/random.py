@@ -31,10 +31,10 @@ def manual_seed(seed: int) -> torch.Generator:
     """Seed the generator and return it.
 
     Args:
-        seed: any integer that fits 64 bits, signed or not; a negative one counts from 2**64 downwards.
+        seed: any integer that fits in 64 bits, signed or unsigned; a negative seed n is 2**64 + n.
 
     Raises:
-        RuntimeError: the seed does not fit; or the process was forked from one that has the device.
+        RuntimeError: the seed does not fit; or the process was forked from a process that has the device.
     """
     return _generator().manual_seed(int(seed))
 
@@ -85,7 +85,7 @@ def set_rng_state(new_state: torch.Tensor, device: Any = "hpu") -> None:
         device: the device of this process.
 
     Raises:
-        RuntimeError: the tensor is not such a state; or as `get_rng_state`.
+        RuntimeError: the tensor is not a valid state; or as for `get_rng_state`.
     """
     generator = _generator(device)
     new_state = new_state.cpu()

@@ -1,4 +1,4 @@
-"""Select a variant of fused attention: one of the two recomputes the attention matrix in the backward pass."""
+"""Select a variant of fused attention. One variant recomputes the attention matrix in the backward pass."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class Stream(torch.Stream):
         return self.stream_id
 
     def record_event(self, event: torch.Event | None = None) -> torch.Event:
-        """Record an event after the work that is currently in the stream, and return it. Default: a new event."""
+        """Record an event (default: a new event) after the work currently in the stream, and return it."""
         if event is None:
             event = Event()
         event.record(self)

@@ -52,7 +52,7 @@ def dump_if_requested(graph: Any, name: str, kind: str = "eager") -> list[Path]:
     Args:
         graph: an object with ``dump("text" | "dot")``, such as `_C.Graph`.
         name: first part of the file names.
-        kind: see `requested_formats`.
+        kind: see `requested_forms`.
 
     Returns:
         The written files. The list is empty if no format is requested or a write failed; the first failure of

@@ -148,10 +148,14 @@ class _Handler(logging.Handler):
             self.core.write_log(module, level, self.format(record).removeprefix(f"[{module}] "))
         except Exception:
             self.handleError(record)
-        shown = logging.lastResort
+        last_resort = logging.lastResort
         # Python would have printed this line if this handler did not exist.
-        if shown and record.levelno >= shown.level and not _has_another_handler(record.name, self):
-            shown.handle(record)
+        if (
+            last_resort
+            and record.levelno >= last_resort.level
+            and not _has_another_handler(record.name, self)
+        ):
+            last_resort.handle(record)
 
 
 _HANDLER = _Handler()
@@ -160,7 +164,7 @@ _HANDLER = _Handler()
 def _has_another_handler(name: str, handler: logging.Handler) -> bool:
     logger: logging.Logger | None = logging.getLogger(name)
     while logger is not None:
-        if any(one is not handler for one in logger.handlers):
+        if any(candidate is not handler for candidate in logger.handlers):
             return True
         logger = logger.parent if logger.propagate else None
     return False
@@ -188,6 +192,6 @@ def _recipes() -> logging.Logger:
 def _sum_up_fallbacks(core: ModuleType) -> None:
     counts = core.fallback_counts()
     if counts:
-        lines = [f"{count}\t{name}" for name, count in sorted(counts.items(), key=lambda one: -one[1])]
+        lines = [f"{count}\t{name}" for name, count in sorted(counts.items(), key=lambda item: -item[1])]
         text = "\n".join(["Frequency of op and op name that were executed on CPU:", *lines])
         core.write_log("PT_FALLBACK", LEVELS.index("debug"), text)

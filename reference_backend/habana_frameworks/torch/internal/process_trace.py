@@ -113,10 +113,10 @@ def _configured() -> Files:
     fields: dict[str, object] = {}
     if path:
         try:
-            found = json.loads(Path(path).read_text())
-            if not isinstance(found, dict):
+            document = json.loads(Path(path).read_text())
+            if not isinstance(document, dict):
                 raise ValueError("the file does not contain a JSON object")
-            fields = found
+            fields = document
             if "rows" in fields:
                 _C.set_trace_limit(fields["rows"])
         except (OSError, ValueError, TypeError) as error:

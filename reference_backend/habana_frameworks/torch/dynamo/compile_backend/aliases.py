@@ -131,14 +131,14 @@ def promises_nothing(target: OpOverload) -> bool:
 
 def _nodes_of(node: Node, accepts: Any) -> list[Node]:
     """Return the nodes in the arguments for which `accepts` returns True."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     for position, argument in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
         if not accepts(argument):
             continue
-        given = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name)
-        leaves = given if isinstance(given, list | tuple) else [given]
-        found += [leaf for leaf in leaves if isinstance(leaf, Node)]
-    return found
+        value = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name)
+        leaves = value if isinstance(value, list | tuple) else [value]
+        nodes += [leaf for leaf in leaves if isinstance(leaf, Node)]
+    return nodes
 
 
 def _storage_of_constant(node: Node) -> int | None:

@@ -76,7 +76,7 @@ class GraphCompiler:
         if not self._settings["use_graph_freezing"] or torch.is_grad_enabled():
             return self._compile("inference", graph, inputs, None)
         discard = bool(self._settings["discard_frozen_params"])
-        graph, kept = inductor.freeze(self._dynamo_graph, graph, inputs, discard)
+        graph, input_positions = inductor.freeze(self._dynamo_graph, graph, inputs, discard)
         constants = len({node.target for node in graph.graph.nodes if node.op == "get_attr"})
         _check_constants(constants)
         if not constants and _takes_parameters(self._dynamo_graph):
@@ -84,8 +84,8 @@ class GraphCompiler:
                 "use_graph_freezing created no constants, because Dynamo passes parameters as inputs. Set "
                 "torch._inductor.config.freezing = True before the first call."
             )
-        run = self._compile("inference", graph, [inputs[i] for i in kept], None, frozen=True)
-        return _with_inputs(run, kept)
+        run = self._compile("inference", graph, [inputs[i] for i in input_positions], None, frozen=True)
+        return _with_inputs(run, input_positions)
 
     def _compile(
         self,
@@ -123,16 +123,16 @@ class GraphCompiler:
 
 
 def _takes_parameters(dynamo_graph: GraphModule) -> bool:
-    given = (node.meta.get("example_value") for node in dynamo_graph.graph.nodes if node.op == "placeholder")
-    return any(isinstance(value, torch.nn.Parameter) for value in given)
+    values = (node.meta.get("example_value") for node in dynamo_graph.graph.nodes if node.op == "placeholder")
+    return any(isinstance(value, torch.nn.Parameter) for value in values)
 
 
-def _check_constants(found: int) -> None:
+def _check_constants(constant_count: int) -> None:
     wanted = bridge_config.value_of("PT_HPU_CHECK_NUM_CONSTS")
-    if wanted and found != wanted:
+    if wanted and constant_count != wanted:
         raise RuntimeError(
-            f"PT_HPU_CHECK_NUM_CONSTS is {wanted}, but the frozen graph has {found} constants. Set it to "
-            f"{found}."
+            f"PT_HPU_CHECK_NUM_CONSTS is {wanted}, but the frozen graph has {constant_count} constants. Set it to "
+            f"{constant_count}."
         )
 
 
@@ -158,13 +158,13 @@ def _report_strides(context: OptimizerContext) -> None:
         reported.extend(context.output_strides)
 
 
-def _with_inputs(run: Callable[..., Sequence[Any]], kept: Sequence[int]) -> Callable[..., Sequence[Any]]:
+def _with_inputs(run: Callable[..., Sequence[Any]], positions: Sequence[int]) -> Callable[..., Sequence[Any]]:
     """Pass `run` only the inputs at these positions. The result takes inputs in the same form as `run`."""
     if not getattr(run, "_boxed_call", False):
-        return lambda *inputs: run(*(inputs[i] for i in kept))
+        return lambda *inputs: run(*(inputs[i] for i in positions))
 
     def with_inputs(inputs: list[Any]) -> Sequence[Any]:
-        used = [inputs[i] for i in kept]
+        used = [inputs[i] for i in positions]
         inputs.clear()
         return run(used)
 

@@ -133,21 +133,21 @@ class FusedRecipe:
         return self._call_mixed(inputs)
 
     def _call_mixed(self, inputs: list[Any]) -> list[Any]:
-        others: list[Any] = []
+        host_results: list[Any] = []
 
         def call(views: list[torch.Tensor]) -> list[torch.Tensor]:
             values = list(inputs)
             for position, view in zip(self._device_inputs, views, strict=True):
                 values[position] = view
             results = self._code(values)
-            others.extend(results[i] for i in self._other_outputs)
+            host_results.extend(results[i] for i in self._other_outputs)
             return [results[i] for i in self._device_outputs]
 
         tensors = on_host(call, [inputs[i] for i in self._device_inputs], self._writes)
         results: list[Any] = [None] * (len(self._device_outputs) + len(self._other_outputs))
         for position, value in zip(self._device_outputs, tensors, strict=True):
             results[position] = value
-        for position, value in zip(self._other_outputs, _off_the_device(others, inputs), strict=True):
+        for position, value in zip(self._other_outputs, _off_the_device(host_results, inputs), strict=True):
             results[position] = value
         inputs.clear()
         return results
@@ -190,10 +190,10 @@ def _off_the_device(values: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     for value in values:
         if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() not in storages:
             storages[value.untyped_storage().data_ptr()] = value.untyped_storage().clone()
-        if isinstance(value, torch.Tensor) and all(value is not given for given in inputs):
+        if isinstance(value, torch.Tensor) and all(value is not input_value for input_value in inputs):
             storage = storages[value.untyped_storage().data_ptr()]
-            place = value.storage_offset(), value.size(), value.stride()
-            value = torch.empty(0, dtype=value.dtype).set_(storage, *place)
+            geometry = value.storage_offset(), value.size(), value.stride()
+            value = torch.empty(0, dtype=value.dtype).set_(storage, *geometry)
         results.append(value)
     return results
 

@@ -24,11 +24,11 @@ def to_bool(name: str, value: object) -> bool:
     Raises:
         AssertionError: the value is none of these; the message contains `name`.
     """
-    word = str(int(value) if isinstance(value, bool) else value).strip().lower()
-    assert word in ON or word in OFF, (
+    text = str(int(value) if isinstance(value, bool) else value).strip().lower()
+    assert text in ON or text in OFF, (
         f"{name}={value!r} is not a truth value. Use one of {', '.join(sorted(ON | OFF))}."
     )
-    return word in ON
+    return text in ON
 
 
 def to_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
@@ -42,9 +42,9 @@ def to_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
     Raises:
         AssertionError: the value is not one of `choices`; the message contains `name`.
     """
-    word = str(value).strip().lower()
-    assert word in choices, f"{name}={value!r} is unknown. Use one of {', '.join(choices)}."
-    return word
+    text = str(value).strip().lower()
+    assert text in choices, f"{name}={value!r} is unknown. Use one of {', '.join(choices)}."
+    return text
 
 
 def env_bool(name: str, default: bool) -> bool:

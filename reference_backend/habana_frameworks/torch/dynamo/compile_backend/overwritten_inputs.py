@@ -43,14 +43,14 @@ def save_copies_of_written(forward: GraphModule, backward: GraphModule, num_outp
         if not isinstance(node, Node) or node not in changed or not isinstance(value_of(node), torch.Tensor):
             saved.append(node)
             continue
-        given = inputs[node.name]
-        if read.are_addressed(given):
+        input_node = inputs[node.name]
+        if read.are_addressed(input_node):
             raise NotImplementedError(
                 f"as_strided in a backward pass reads {node.name}, which the forward pass overwrites: "
                 "clone the tensor first"
             )
         copied = _copy(forward, node)
-        if _replace(backward, given, copied):
+        if _replace(backward, input_node, copied):
             saved.append(node)
         saved.append(copied)
     result.args = ([*result.args[0][:num_outputs], *saved],)
@@ -68,17 +68,17 @@ def _copy(graph_module: GraphModule, node: Node) -> Node:
     return copied
 
 
-def _replace(graph_module: GraphModule, given: Node, copied: Node) -> bool:
+def _replace(graph_module: GraphModule, input_node: Node, copied: Node) -> bool:
     """Make a backward graph read a copy, passed as its next input.
 
     Return True if the graph still writes to the tensor itself.
     """
     graph = graph_module.graph
-    writes = [user for user in given.users if given in written_by(user)]
-    with graph.inserting_after(given):
+    writes = [user for user in input_node.users if input_node in written_by(user)]
+    with graph.inserting_after(input_node):
         read = graph.placeholder(copied.name)
-    read.meta = {**given.meta, "val": copied.meta["val"]}
-    given.replace_all_uses_with(read, delete_user_cb=lambda user: user not in writes)
+    read.meta = {**input_node.meta, "val": copied.meta["val"]}
+    input_node.replace_all_uses_with(read, delete_user_cb=lambda user: user not in writes)
     if not writes:
-        graph.erase_node(given)
+        graph.erase_node(input_node)
     return bool(writes)

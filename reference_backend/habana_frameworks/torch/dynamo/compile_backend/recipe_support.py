@@ -137,8 +137,10 @@ def draws_random_numbers(node: Node) -> bool:
         return False
     for position, argument in enumerate(target._schema.arguments):
         if argument.name == "dropout_p":
-            given = node.args[position] if position < len(node.args) else node.kwargs.get("dropout_p", 0.0)
-            return given != 0.0
+            probability = (
+                node.args[position] if position < len(node.args) else node.kwargs.get("dropout_p", 0.0)
+            )
+            return probability != 0.0
     return True
 
 

@@ -94,18 +94,18 @@ class Schedule:
         recipe = partition.recipe
         sources = [self._slots[node] for node in partition.inputs]
         past = [node for node in dict.fromkeys(returned) if node not in set(partition.outputs)]
-        kept = [self._slots[node] for node in past if isinstance(node, Node)]
+        bypassing_slots = [self._slots[node] for node in past if isinstance(node, Node)]
         constants = [value for value in past if not isinstance(value, Node)]
         order = [node for node in past if isinstance(node, Node)] + constants + partition.outputs
         if sources == list(range(self._num_inputs)) and returned == partition.outputs:
             return recipe
-        take, keep = _picker(sources), _picker(kept)
+        take, keep = _picker(sources), _picker(bypassing_slots)
         arrange = _picker([order.index(value) for value in returned])
 
         def run(inputs: Values) -> Sequence[Any]:
-            arguments, held = take(inputs), keep(inputs)
+            arguments, bypassing = take(inputs), keep(inputs)
             inputs.clear()
-            return arrange([*held, *constants, *recipe(arguments)])
+            return arrange([*bypassing, *constants, *recipe(arguments)])
 
         return run
 
@@ -175,12 +175,14 @@ def _seeds(count: int, device: torch.device) -> torch.Tensor:
 def _laid_out(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
     """Return the tensor with the given strides, without a copy if its memory already has this order."""
     dimensions = list(zip(tensor.shape, tensor.stride(), strides, strict=True))
-    if all(size == 1 or given == due for size, given, due in dimensions):
+    if all(size == 1 or stride == expected_stride for size, stride, expected_stride in dimensions):
         return tensor.as_strided(tensor.shape, strides)
     result = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
     written, source = result, tensor
-    for dimension, (size, _, due) in enumerate(dimensions):
-        if due == 0 and size > 1:  # an expanded dimension: all of its elements are the first element
+    for dimension, (size, _, expected_stride) in enumerate(dimensions):
+        if (
+            expected_stride == 0 and size > 1
+        ):  # an expanded dimension: all of its elements are the first element
             written, source = written.narrow(dimension, 0, 1), source.narrow(dimension, 0, 1)
     written.copy_(source)
     return result

@@ -127,9 +127,14 @@ class _Recorder:
         def record(*arguments: Any) -> None:
             if len(arguments) > _C.StaticProgram.most_arguments:
                 raise _Unknown("a kernel with too many arguments")
-            given = [(-1, value) if type(value) is int else (_number(value), 0) for value in arguments]
+            kernel_arguments = [
+                (-1, value) if type(value) is int else (_number(value), 0) for value in arguments
+            ]
             self.steps.append(
-                (("kernel", library, name, given), [number for number, _ in given if number >= 0])
+                (
+                    ("kernel", library, name, kernel_arguments),
+                    [number for number, _ in kernel_arguments if number >= 0],
+                )
             )
 
         return record
@@ -141,7 +146,7 @@ class _Recorder:
         _check_aliases(op)
         if len(args) > sum(not argument.kwarg_only for argument in schema.arguments):
             raise _Unknown(f"{op} with too many arguments")
-        given: list[tuple[str, Any]] = []
+        operator_arguments: list[tuple[str, Any]] = []
         for position, argument in enumerate(schema.arguments):
             if position < len(args):
                 value = args[position]
@@ -149,11 +154,19 @@ class _Recorder:
                 raise _Unknown(f"{op} without {argument.name}")
             else:
                 value = kwargs.get(argument.name, argument.default_value)
-            given.append(_argument(value, str(argument.type)))
-        used = [n for form, value in given if form != "value" for n in pytree.tree_leaves(value) if n >= 0]
+            operator_arguments.append(_argument(value, str(argument.type)))
+        used = [
+            n
+            for form, value in operator_arguments
+            if form != "value"
+            for n in pytree.tree_leaves(value)
+            if n >= 0
+        ]
         results = [] if schema.is_mutable else [self.new("result") for _ in schema.returns]
         numbers = [value._number for value in results]
-        self.steps.append((("operator", schema.name, schema.overload_name, given, numbers), used + numbers))
+        self.steps.append(
+            (("operator", schema.name, schema.overload_name, operator_arguments, numbers), used + numbers)
+        )
         return results[0] if len(results) == 1 else tuple(results)
 
     def program(self, outputs: Sequence[_Value | None], writes: bool) -> Any:
@@ -243,7 +256,7 @@ def _is_generated(function: Any, bound: bool) -> bool:
 
 def _stand_ins(function: types.FunctionType, recorder: _Recorder) -> dict[str, Any]:
     """Return the function's global names, bound to recording replacements."""
-    known = {
+    replacements = {
         "assert_size_stride": recorder.check_layout,
         "assert_alignment": recorder.check_alignment,
         "empty_strided_cpu": recorder.empty,
@@ -255,8 +268,8 @@ def _stand_ins(function: types.FunctionType, recorder: _Recorder) -> dict[str, A
         if instruction.opname not in ("LOAD_GLOBAL", "LOAD_NAME") or name in result:
             continue
         value = function.__globals__.get(name)
-        if name in known:
-            result[name] = known[name]
+        if name in replacements:
+            result[name] = replacements[name]
         elif isinstance(value, torch.Tensor):
             if (
                 value.device.type != "cpu"
@@ -352,11 +365,11 @@ def _add_step(program: Any, step: tuple[Any, ...], numbers: dict[int, int]) -> N
         program.add_kernel(library, [(numbers[number], value) for number, value in arguments], name)
     elif kind == "operator":
         name, overload, arguments, results = details
-        given = [
+        operator_arguments = [
             (form, value if form == "value" else pytree.tree_map(numbers.__getitem__, value))
             for form, value in arguments
         ]
-        numbers.update(zip(results, program.add_operator(name, overload, given), strict=True))
+        numbers.update(zip(results, program.add_operator(name, overload, operator_arguments), strict=True))
     elif kind == "layout":
         program.add_layout_check(numbers[details[0]], *details[1:])
     else:
@@ -376,9 +389,9 @@ def _plan(buffers: Sequence[tuple[int, int, int, int]]) -> tuple[dict[int, int],
     offsets: dict[int, int] = {}
     for size, first, last, number in sorted(buffers, key=lambda buffer: (-buffer[0], *buffer[1:])):
         begin = 0
-        for other, end, since, until in sorted(placed):
+        for other_begin, end, since, until in sorted(placed):
             if since <= last and first <= until:
-                if begin + size <= other:
+                if begin + size <= other_begin:
                     break
                 begin = max(begin, end)
         end = begin + -(-size // _ALIGNMENT) * _ALIGNMENT

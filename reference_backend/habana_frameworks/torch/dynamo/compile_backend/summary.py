@@ -29,8 +29,8 @@ class OpCount:
     graph_count: int = 0
     eager_count: int = 0
 
-    def __add__(self, other: OpCount) -> OpCount:
-        return OpCount(self.graph_count + other.graph_count, self.eager_count + other.eager_count)
+    def __add__(self, right: OpCount) -> OpCount:
+        return OpCount(self.graph_count + right.graph_count, self.eager_count + right.eager_count)
 
 
 @dataclass

@@ -76,5 +76,5 @@ class Logger:
 
 @functools.cache
 def get_compile_backend_logger() -> Logger:
-    """The logger of the compile backend."""
+    """Return the logger of the compile backend."""
     return Logger("PT_COMPILE")

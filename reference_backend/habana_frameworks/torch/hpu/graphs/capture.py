@@ -66,7 +66,7 @@ class HPUGraph:
         self._is_dry_run = False
 
     def capture_begin(self, dry_run: bool = False) -> None:
-        """Start recording the work that any thread issues on the current stream and on streams that wait for it.
+        """Start recording the work on the current stream, and on streams that wait for it, of any thread.
 
         A stream joins the capture when it waits for an event that was recorded on a stream of the capture.
         Other work is not
@@ -177,16 +177,16 @@ class HPUGraph:
     def replayV2(
         self, static_tlist: Sequence[torch.Tensor], tlist: Sequence[torch.Tensor], asynchronous: bool = False
     ) -> None:
-        """Copy tensors into tensors of the capture, then `replay`.
+        """Copy tensors to captured tensors, then `replay`.
 
         Args:
             static_tlist: tensors that the captured work reads.
-            tlist: as many tensors of the same shapes, with the new values.
+            tlist: tensors of the same number and shapes, with the new values.
             asynchronous: as for `replay`.
 
         Raises:
             ValueError: the lists differ in length.
-            RuntimeError: as `replay`.
+            RuntimeError: as for `replay`.
         """
         copy_to(list(static_tlist), list(tlist))
         self.replay(asynchronous)
@@ -251,7 +251,7 @@ class HPUGraph:
         return self._user_inputs
 
     def _function(self, into_captured: bool) -> Exchange | Copying:
-        """Return the graph as a function. The first call fixes the memory of results; other uses copy them."""
+        """Return the graph as a function. The first call decides where results are written."""
         if self._exchange is None:
             outputs = self._user_outputs or []
             self._exchange = self.as_function(self._marked_inputs(), outputs, into_captured)

@@ -21,14 +21,15 @@ _logger = logging.getLogger(__name__)
 
 @dataclass
 class CachedParams:
-    """One entry of a cache of graphs.
+    """One entry of a graph cache.
 
     Attributes:
         graph_inputs: inputs of the capture; None if their memory is not kept.
-        graph_outputs: results of the capture, into which `HPUGraph.replay` writes; None as above.
+        graph_outputs: results of the capture, to which `HPUGraph.replay` writes; None if their memory is not
+            kept.
         graph: the graph, with its inputs and outputs marked.
-        out_tinfo_list: the nesting of the results, if their memory is not kept.
-        asynchronous: replays return before their work is done.
+        out_tinfo_list: structure of the results, if their memory is not kept.
+        asynchronous: replays return before their work is finished.
     """
 
     graph_inputs: Any
@@ -107,11 +108,11 @@ class GraphCache:
             _logger.info("no graph for %s, because it contains %s", describe((args, kwargs)), reason)
             return self._without_graph(args, kwargs)
         if key in self._entries:
-            known = self._entries[key]
-            if known is None:
+            cached_entry = self._entries[key]
+            if cached_entry is None:
                 return self._without_graph(args, kwargs)
             self.hits += 1
-            return self._replay(known, (args, kwargs))
+            return self._replay(cached_entry, (args, kwargs))
         if self._max_graphs is not None and len(self._entries) >= self._max_graphs:
             return self._without_graph(args, kwargs)
         self.captures += 1
@@ -128,7 +129,7 @@ class GraphCache:
         self._entries.clear()
 
     def clear_inputs(self) -> None:
-        """Free the memory of the inputs of all captures. The graphs stay usable, because calls pass new inputs."""
+        """Free the memory of the inputs of all captures. The graphs stay usable: calls pass new inputs."""
         for entry in self._entries.values():
             if entry is not None:
                 entry.params.graph_inputs = None

@@ -121,7 +121,7 @@ class TensorPacker:
         self._last: Structure | None = None
 
     def pack(self, value: Any) -> tuple[tuple[torch.Tensor, ...], Structure]:
-        """Return the tensors of `value` in order, and its structure. `unpack` uses the structure by default."""
+        """Return the tensors of `value` in order, and its structure (the default for `unpack`)."""
         tensors = tuple(tensors_of(value))
         # Placeholders, so that the packer does not keep the memory of the tensors.
         self._last = Structure(with_tensors(value, [torch.empty(0)] * len(tensors)), len(tensors))

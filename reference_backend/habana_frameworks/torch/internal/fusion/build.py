@@ -66,8 +66,10 @@ class Builder:
     def placeholder(self, buffer: int, layout: Layout) -> torch.fx.Node:
         """Add a tensor argument after the existing arguments."""
         last = self.placeholders[-1][0] if self.placeholders else None
-        place = self.graph.inserting_after(last) if last is not None else self.graph.inserting_before(None)
-        with place:
+        insertion = (
+            self.graph.inserting_after(last) if last is not None else self.graph.inserting_before(None)
+        )
+        with insertion:
             node = self.graph.placeholder(f"buffer{buffer}_{len(self.placeholders)}")
         with self.fake_mode:
             node.meta["val"] = torch.empty_strided(
@@ -205,10 +207,10 @@ class Builder:
             self._store(call.args[position], self._result(functional, node, index))
         written = {ref for position in call.writes for ref in tensors(call.args[position])}
         for ref, index in zip(call.results, functional.results, strict=False):
-            fresh = [result for result in tensors(ref) if result not in written]
-            if len(fresh) != len(list(tensors(ref))) and fresh:
+            new_results = [result for result in tensors(ref) if result not in written]
+            if len(new_results) != len(list(tensors(ref))) and new_results:
                 raise NotFusable(f"{call.op}: results are partly new")
-            if fresh:
+            if new_results:
                 self._store(ref, self._result(functional, node, index))
 
     def _compute(self, call: Call, functional: operators.Functional, values: dict[int, Any]) -> torch.fx.Node:

@@ -51,8 +51,10 @@ def parse(text: str) -> CacheConfig:
     if not text.strip():
         return CacheConfig()
     fields = [field.strip() for field in text.split(",")]
-    words = [field.lower() for field in fields]
-    sound = len(fields) in (3, 4) and words[1] in _TRUTH and words[-1 if len(fields) == 4 else 1] in _TRUTH
+    lowered = [field.lower() for field in fields]
+    sound = (
+        len(fields) in (3, 4) and lowered[1] in _TRUTH and lowered[-1 if len(fields) == 4 else 1] in _TRUTH
+    )
     if not sound or not (fields[2] or "1024").isdigit():
         raise ValueError(
             f"{VARIABLE}={text!r} is not path,delete,size_mb[,nfs]. Use, for example, "
@@ -60,9 +62,9 @@ def parse(text: str) -> CacheConfig:
         )
     return CacheConfig(
         Path(fields[0]) if fields[0] else None,
-        _TRUTH[words[1]],
+        _TRUTH[lowered[1]],
         int(fields[2] or "1024"),
-        len(fields) == 4 and _TRUTH[words[3]],
+        len(fields) == 4 and _TRUTH[lowered[3]],
     )
 
 

@@ -34,8 +34,8 @@ def _options() -> dict[str, Any]:
     """Return the options that this release of torch supports."""
     from torch._inductor import config
 
-    known = config.get_config_copy() if hasattr(config, "get_config_copy") else config.shallow_copy_dict()
-    return {name: value for name, value in _OPTIONS.items() if name in known}
+    supported = config.get_config_copy() if hasattr(config, "get_config_copy") else config.shallow_copy_dict()
+    return {name: value for name, value in _OPTIONS.items() if name in supported}
 
 
 def _convention(built: builder.Built, digest: str) -> dict[str, Any]:

@@ -48,9 +48,9 @@ class Layout:
         last = sum((size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True))
         return (self.offset * self.dtype.itemsize, (self.offset + last + 1) * self.dtype.itemsize)
 
-    def overlaps(self, other: Layout) -> bool:
+    def overlaps(self, layout: Layout) -> bool:
         """Return whether the spans intersect. Spans can intersect although no element is shared."""
-        (first, end), (other_first, other_end) = self.span, other.span
+        (first, end), (other_first, other_end) = self.span, layout.span
         return first < other_end and other_first < end
 
 

@@ -41,10 +41,10 @@ class Functional:
 
     Attributes:
         op: the operator.
-        arguments: positions of the call's arguments that it takes, in the order of its schema.
-        mutated: for each written argument (in order), index of the operator's result that is its new value.
+        arguments: positions of the call's arguments that the operator takes, in the order of its schema.
+        mutated: for each written argument (in order), index of the result that is the argument's new value.
         results: indices of the operator's results that are the results of the call.
-        clones: written arguments have to be cloned, and the operator itself writes the clones.
+        clones: the written arguments must be cloned, and the operator writes the clones.
     """
 
     op: torch._ops.OpOverload
@@ -129,16 +129,18 @@ def functional(call: Call) -> Functional:
         return Functional(batch_norm, everything, [3, 4], [0, 1, 2])
     namespace, _, base = name.partition("::")
     if all(arguments[position].is_out for position in call.writes):
-        kept = [position for position in everything if not arguments[position].is_out]
-        counterpart = _overload(base, namespace, _signature([arguments[position] for position in kept]))
+        taken_positions = [position for position in everything if not arguments[position].is_out]
+        counterpart = _overload(
+            base, namespace, _signature([arguments[position] for position in taken_positions])
+        )
     else:
-        kept = everything
+        taken_positions = everything
         base = base[:-1] if base.endswith("_") and not base.endswith("__") else base
         base = "__" + base[3:] if base.startswith("__i") and base.endswith("__") else base
         counterpart = _overload(base, namespace, _signature(arguments)) if call.writes == (0,) else None
     if counterpart is not None:
         order = list(range(len(call.writes)))
-        return Functional(counterpart, kept, order, order)
+        return Functional(counterpart, taken_positions, order, order)
     # Functionalization rejects the fused optimizers, some of whose lists are only read.
     if namespace != "aten" or base.startswith("_fused_"):
         raise NotFusable(f"{call.op}: its functional form is unknown")

@@ -142,11 +142,11 @@ def _note(step: Step, shape: list[int]) -> Step:
 
 def _simplified(steps: list[Step], sizes: tuple[int, ...]) -> list[Step]:
     """Return the chain without steps that change nothing, and with consecutive reshapes merged."""
-    kept: list[Step] = []
+    simplified: list[Step] = []
     shapes = [list(sizes)]
     for step in steps:
-        if step[0] == "reshape" and kept and kept[-1][0] == "reshape":
-            kept.pop()
+        if step[0] == "reshape" and simplified and simplified[-1][0] == "reshape":
+            simplified.pop()
             shapes.pop()
         shape = list(shapes[-1])
         if step[0] == "permute":
@@ -159,9 +159,9 @@ def _simplified(steps: list[Step], sizes: tuple[int, ...]) -> list[Step]:
             shape = list(step[1])
         else:
             _note(step, shape)
-        kept.append(step)
+        simplified.append(step)
         shapes.append(shape)
-    return kept
+    return simplified
 
 
 def is_plain(steps: list[Step]) -> bool:

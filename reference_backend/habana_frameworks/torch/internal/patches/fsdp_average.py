@@ -29,9 +29,9 @@ def _summing_on_hpu(original: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     def get_gradient_divide_factors(*args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs)
-        if given.arguments.get("device_type") == "hpu" and _BY_SUM in signature.parameters:
-            given.arguments[_BY_SUM] = True
-        return original(*given.args, **given.kwargs)
+        bound = signature.bind(*args, **kwargs)
+        if bound.arguments.get("device_type") == "hpu" and _BY_SUM in signature.parameters:
+            bound.arguments[_BY_SUM] = True
+        return original(*bound.args, **bound.kwargs)
 
     return get_gradient_divide_factors

@@ -66,16 +66,18 @@ def _native(activities: Iterable[Any] | None) -> list[Any] | None:
     if activities is None:
         return None
     activities = list(activities)
-    own = [one for one in activities if isinstance(one, ProfilerActivity)]
-    others = [one for one in activities if not isinstance(one, ProfilerActivity)]
-    if lacking := [one.name for one in own if one.name not in Native.__members__]:
+    own = [activity for activity in activities if isinstance(activity, ProfilerActivity)]
+    native_activities = [activity for activity in activities if not isinstance(activity, ProfilerActivity)]
+    if lacking := [activity.name for activity in own if activity.name not in Native.__members__]:
         warnings.warn(
             f"torch {torch.__version__} does not have the activity {' and '.join(lacking)}, so the profile "
             "does not contain "
             "its rows. torch 2.13 has the activity HPU.",
             stacklevel=4,
         )
-    native = others + [getattr(Native, one.name) for one in own if one.name in Native.__members__]
+    native = native_activities + [
+        getattr(Native, activity.name) for activity in own if activity.name in Native.__members__
+    ]
     # Without any activity, torch would record all activities that it supports.
     return native or [Native.CPU]
 
@@ -89,7 +91,7 @@ def _taking_both(original: Callable[..., None]) -> Callable[..., None]:
 
 def _giving_own(original: Callable[[], Iterable[Any]]) -> Callable[[], Iterable[Any]]:
     def supported_activities() -> set[Any]:
-        names = {one.name for one in original()}
-        return {one for one in ProfilerActivity if one.name in names}
+        names = {activity.name for activity in original()}
+        return {activity for activity in ProfilerActivity if activity.name in names}
 
     return supported_activities

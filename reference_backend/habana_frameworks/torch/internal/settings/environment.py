@@ -37,18 +37,18 @@ def parse(name: str, kind: str, text: str) -> Value:
     """
     if kind == "str":
         return text
-    word = text.strip().lower()
+    lowered = text.strip().lower()
     if kind == "bool":
-        if word in _BOOL_WORDS:
-            return _BOOL_WORDS[word]
+        if lowered in _BOOL_WORDS:
+            return _BOOL_WORDS[lowered]
         raise ValueError(f"{name}={text!r} is not a truth value. Use true, false, 1 or 0.")
     if kind == "switch":
-        if word in _SWITCH_WORDS:
-            return _SWITCH_WORDS[word]
+        if lowered in _SWITCH_WORDS:
+            return _SWITCH_WORDS[lowered]
         raise ValueError(f"{name}={text!r} is not a switch. Use one of {', '.join(_SWITCH_WORDS)}.")
     lowest, highest = _INT_RANGES[kind]
     try:
-        number = int(word, 16 if word.lstrip("+-").startswith("0x") else 10)
+        number = int(lowered, 16 if lowered.lstrip("+-").startswith("0x") else 10)
     except ValueError:
         number = None
     if number is None or not lowest <= number <= highest:

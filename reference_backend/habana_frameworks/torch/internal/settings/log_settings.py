@@ -88,11 +88,11 @@ class LogSettings:
 
 def level_of(text: str) -> int | None:
     """Return the number of a level from its number or name, or None if the text is neither."""
-    word = text.strip().lower()
-    word = _SAME.get(word, word)
-    if word in LEVELS:
-        return LEVELS.index(word)
-    return int(word) if word.isdecimal() and int(word) < len(LEVELS) else None
+    name = text.strip().lower()
+    name = _SAME.get(name, name)
+    if name in LEVELS:
+        return LEVELS.index(name)
+    return int(name) if name.isdecimal() and int(name) < len(LEVELS) else None
 
 
 def read(modules: Sequence[str]) -> LogSettings:
@@ -184,10 +184,10 @@ def _mask(variable: str, bits: int) -> int | None:
 
 
 def _warn_of_unknown(modules: Sequence[str]) -> None:
-    known = {*modules, *_SILENT}
+    valid_modules = {*modules, *_SILENT}
     for variable in os.environ:
         module = variable.removeprefix("LOG_LEVEL_")
-        if variable.startswith("LOG_LEVEL_PT_") and module not in known:
+        if variable.startswith("LOG_LEVEL_PT_") and module not in valid_modules:
             warnings.warn(
                 f"{variable} has no effect: log module {module} does not exist. Use {', '.join(modules)}.",
                 RuntimeWarning,

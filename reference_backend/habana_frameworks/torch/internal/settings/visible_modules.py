@@ -23,7 +23,7 @@ def visible_modules() -> tuple[int, ...]:
     if text in ("", "all"):
         return tuple(range(NODE_SIZE))
     try:
-        modules = tuple(dict.fromkeys(int(word) for word in text.split(",")))
+        modules = tuple(dict.fromkeys(int(item) for item in text.split(",")))
     except ValueError:
         modules = ()
     if not modules or not set(modules) <= set(range(NODE_SIZE)):

@@ -85,18 +85,18 @@ def _is_leaf(node: Node) -> bool:
 def pass_replace_sym_size(ctx: OptimizerContext) -> bool:
     """Use the symbolic sizes among the graph's inputs instead of reading sizes from tensors."""
     graph = ctx.graph_module.graph
-    known = {}
+    size_inputs = {}
     for node in graph.nodes:
         value = value_of(node)
         if node.op == "placeholder" and isinstance(value, torch.SymInt):
-            known.setdefault(value.node.expr, node)
+            size_inputs.setdefault(value.node.expr, node)
     changed = False
     for node in list(graph.nodes):
         value = value_of(node)
         if node.target not in (aten.sym_size.int, aten.sym_stride.int) or not isinstance(value, torch.SymInt):
             continue
-        if value.node.expr in known:
-            node.replace_all_uses_with(known[value.node.expr])
+        if value.node.expr in size_inputs:
+            node.replace_all_uses_with(size_inputs[value.node.expr])
             graph.erase_node(node)
             changed = True
     if changed:

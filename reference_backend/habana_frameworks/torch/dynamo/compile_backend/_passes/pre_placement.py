@@ -34,8 +34,8 @@ def pass_fake_propagation(ctx: OptimizerContext) -> bool:
     """Recompute fake values if they do not agree with the inputs, whose strides may differ from the trace."""
     graph = ctx.graph_module.graph
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
-    known = all("val" in node.meta for node in graph.nodes if node.op == "call_function")
-    if known and all(map(_agrees, placeholders, ctx.example_inputs)):
+    all_traced = all("val" in node.meta for node in graph.nodes if node.op == "call_function")
+    if all_traced and all(map(_agrees, placeholders, ctx.example_inputs)):
         return False
     inductor.view_to_reshape(ctx.graph_module)
     before = ctx.fake_mode.allow_non_fake_inputs
@@ -50,14 +50,14 @@ def pass_fake_propagation(ctx: OptimizerContext) -> bool:
 
 
 def _agrees(node: Node, value: Any) -> bool:
-    seen = value_of(node)
-    if not isinstance(value, torch.Tensor) or not isinstance(seen, torch.Tensor):
-        return type(seen) is type(value)
-    if seen is value:
+    traced = value_of(node)
+    if not isinstance(value, torch.Tensor) or not isinstance(traced, torch.Tensor):
+        return type(traced) is type(value)
+    if traced is value:
         return True
-    if value.layout != torch.strided or seen.layout != torch.strided:
+    if value.layout != torch.strided or traced.layout != torch.strided:
         return False
-    return [str(s) for s in seen.stride()] == [str(s) for s in value.stride()]
+    return [str(s) for s in traced.stride()] == [str(s) for s in value.stride()]
 
 
 def pass_remove_unnecessary_clones(ctx: OptimizerContext) -> bool:
@@ -117,11 +117,13 @@ def _drop(ctx: OptimizerContext, source_of: Any) -> bool:
         source = source_of(node)
         if not isinstance(source, Node) or not same_metadata(source, node):
             continue
-        ours, others = aliases.of(node), aliases.of(source)
-        if not written.isdisjoint(ours | others):
+        ours, source_aliases = aliases.of(node), aliases.of(source)
+        if not written.isdisjoint(ours | source_aliases):
             continue
-        if ours is not others:
-            lasts = not outputs.isdisjoint(others) or any(other.op != "call_function" for other in others)
+        if ours is not source_aliases:
+            lasts = not outputs.isdisjoint(source_aliases) or any(
+                alias.op != "call_function" for alias in source_aliases
+            )
             if lasts and not outputs.isdisjoint(ours):
                 continue
             if aliases.are_addressed(node):

@@ -78,13 +78,13 @@ def _reinplace(ctx: OptimizerContext, table: dict) -> bool:
 
 def _reads_elsewhere(node: Node, base: Node, aliases: Aliases) -> bool:
     """Return whether a node also reads the memory of `base` through another argument."""
-    others: list[Node] = []
-    map_arg((node.args[1:], node.kwargs), others.append)
+    remaining_arguments: list[Node] = []
+    map_arg((node.args[1:], node.kwargs), remaining_arguments.append)
     if node.target in _ADD:
         # Element by element, the tensor itself is read before it is written. A view may read a different
         # element.
-        others = [other for other in others if other is not base]
-    return any(aliases.share(other, base) for other in others)
+        remaining_arguments = [argument for argument in remaining_arguments if argument is not base]
+    return any(aliases.share(argument, base) for argument in remaining_arguments)
 
 
 def _copy_back(node: Node, base: Node) -> Node | None:
