@@ -199,7 +199,7 @@ class Lab:
         with lab_work():
             snapshot = observation.snapshot(value)
         closeness, position = Closeness(roundings, matrix, dtype), self._position(len(self.observations))
-        self.observations.append(Observation(name, snapshot, closeness, host, place=position))
+        self.observations.append(Observation(name, snapshot, closeness, host, position=position))
         return value
 
     def expect(self, name: str, value: Any, expected: Any, **options: Any) -> None:

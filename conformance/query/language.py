@@ -1,9 +1,11 @@
-"""Queries such as ``op:topk dtype:bfloat16,float16 verdict:fail -kind:value``, as predicates over results.
+"""Parse queries such as ``op:topk dtype:bfloat16,float16 verdict:fail -kind:value`` into predicates over results.
 
-Terms beside each other must all hold; ``or``, ``not`` (or ``-``) and brackets join them. ``key:value``
-compares the whole value, in which ``*`` stands for any characters; a comma separates values of which one must
-hold. A bare word is a part of the id or of a message. Upper and lower case are alike. ``query.js`` reads the
-same language; ``tests/unit/query/vectors.json`` holds both to it.
+* Adjacent terms must all match. ``or``, ``not`` (or ``-``) and brackets combine terms.
+* ``key:value`` compares the whole value. ``*`` matches any characters. A comma separates alternative values.
+* A word without a key matches a part of the id or of a message.
+* Upper and lower case are equal.
+
+``query.js`` implements the same language. ``tests/unit/query/vectors.json`` tests both implementations.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ _VALUE = re.compile(r'(?:"[^"]*"|[^",])*')
 _WORDS = ("and", "or", "not")
 _NUMBER = re.compile(r"(>=|<=|>|<)(\d+(?:\.\d*)?|\.\d+)")
 _COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
-#: Brackets and negations within each other.
+#: The maximum nesting of brackets and negations.
 _DEPTH = 100
-#: Characters of a query.
+#: The maximum number of characters of a query.
 LONGEST = 2000
 
 
 class QueryError(UsageError):
-    """A mistake in a query; ``at`` is its place in the text, counted from 0."""
+    """A syntax error in a query. ``at`` is its offset in the text, starting at 0."""
 
     def __init__(self, description: str, at: int, remedy: str) -> None:
         super().__init__(f"the query has {description} at character {at + 1}; {remedy}")
@@ -49,7 +51,10 @@ class _Token:
 
 
 def parse_query(text: str) -> Predicate:
-    """Read a query; every result matches an empty one. QueryError points at the first mistake."""
+    """Return the predicate of a query. An empty query matches every result.
+
+    Raise QueryError for the first syntax error.
+    """
     if len(text) > LONGEST:
         raise QueryError(f"{len(text)} characters", LONGEST, f"shorten it to at most {LONGEST}")
     tokens = _tokenize(text)
@@ -163,7 +168,7 @@ def _word(needle: str) -> Predicate:
 
 
 def _values(key: str, rest: str, at: int) -> list[str]:
-    """The values between commas, in lower case; a comma between quotation marks belongs to the value."""
+    """Return the comma-separated values in lower case. A quoted comma is part of its value."""
     values = []
     position = 0
     while True:
@@ -180,9 +185,9 @@ def _values(key: str, rest: str, at: int) -> list[str]:
 
 
 def _matches(parts: Sequence[str], value: str) -> bool:
-    """Return True if the parts between stars are in a value in this order, the outer ones at its ends.
+    """Return True if a value matches a pattern, given as its ``parts`` between stars.
 
-    A regular expression would try every way to place the parts, which takes for ever with many stars.
+    A regular expression is not used, because its time grows exponentially with the number of stars.
     """
     first, *rest = parts
     if not rest:

@@ -1,4 +1,4 @@
-"""``report.html``: one file that needs nothing else, with the data inside and drawn as it is looked at."""
+"""Write ``report.html``: a self-contained page with embedded data, which its script renders on demand."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _SCRIPTS = (_QUERY, *(_FOLDER / name for name in ("matrix.js", "overview.js", "p
 
 
 def embedded_json(data: Any) -> str:
-    """JSON for a script element: no character can end the element or start another."""
+    """Return JSON for a script element. ``<``, ``>`` and ``&`` are escaped, so no text can end the element."""
     text = json.dumps(data, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 @dataclasses.dataclass(frozen=True)
 class LinkedFiles:
-    """Things that lie beside the results of a run.
+    """Files of the output folder that the report links or embeds.
 
-    ``profile`` is the file that shows what the time went into; ``script`` returns the script that shows the
-    failure of a result of a leg, or None.
+    ``profile`` is the name of the time profile page, if any. ``script`` returns the snippet of a result of a
+    leg, or None.
     """
 
     profile: str | None = None
@@ -36,12 +36,12 @@ class LinkedFiles:
 
 
 def page_html(results: Document, linked: LinkedFiles = LinkedFiles(), opening: Opening | None = None) -> str:
-    """The page of a results document.
+    """Return the report page of a results document.
 
     Args:
         results: the document.
-        beside: things that lie beside it.
-        opening: levels and changes, which come first.
+        linked: the files of the output folder that the page links or embeds.
+        opening: the levels and changes at the top of the page.
     """
     template = (_FOLDER / "page.html").read_text()
     parts = {
@@ -60,5 +60,5 @@ def page_html(results: Document, linked: LinkedFiles = LinkedFiles(), opening: O
 def write_page(
     path: Path, results: Document, linked: LinkedFiles = LinkedFiles(), opening: Opening | None = None
 ) -> None:
-    """Write the report of a results document; the arguments are those of `page`."""
+    """Write the report page of a results document. `page_html` describes the arguments."""
     path.write_text(page_html(results, linked, opening))

@@ -1,6 +1,6 @@
-"""``junit.xml``: one test case per case, for tools that read nothing else.
+"""Write ``junit.xml`` with one test case per case, for tools that read only JUnit XML.
 
-The message of a failure is its cause, the same for all cases that have it: CI systems fold by message.
+The message of a failure is the title of its cause, because CI systems group failures by equal messages.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _SKIPPED = (Verdict.XFAIL, Verdict.UNSUPPORTED, Verdict.SKIP)
 
 
 def xml_text(text: str) -> str:
-    """Text without the characters that XML cannot hold."""
+    """Return the text with the characters that XML forbids replaced."""
     return _FORBIDDEN.sub("\ufffd", text)
 
 
 def write_junit(path: Path, results: Document) -> None:
-    """Write a results document as JUnit XML: a suite per leg, a test case per case."""
+    """Write a results document as JUnit XML, with one test suite per leg."""
     root = ElementTree.Element("testsuites", name="conformance")
     causes = {
         (number, row["id"]): issue_title(group)

@@ -1,4 +1,4 @@
-"""The files of an output folder: the same, whoever makes them."""
+"""Write and read the files of an output folder. All commands use these functions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def write_reports(
     opening: Opening | None = None,
     sources: Sequence[Path] = (),
 ) -> Document:
-    """Write results, JUnit XML and the report of some legs, and their profile if they have one.
+    """Write the results, the JUnit XML, the report, and the time profile of profiled legs.
 
     Args:
-        folder: for the files.
-        legs: of the run.
-        opening: what the report opens with, if that is known.
+        folder: the output folder.
+        legs: the legs of the run.
+        opening: the opening of the report, if any.
         sources: folders of other runs whose journals belong to these legs.
 
     Returns:
@@ -60,15 +60,15 @@ def _is_profiled(journal: Path) -> bool:
 
 
 def leg_folders(folder: Path) -> list[Path]:
-    """The folders of the legs that an output folder holds: below ``legs``, in the order of their names."""
+    """Return the folders ``legs/NAME`` of an output folder that contain a journal, sorted by name."""
     return sorted(path.parent for path in folder.glob("legs/*/journal.jsonl"))
 
 
 def leg_from_journal(folder: Path, book: TargetExpectations | None = None) -> Leg:
-    """The leg that a folder's journal describes.
+    """Build a leg from the journal in a folder.
 
-    Expectations are those of ``book``, else those of the run's target file where that is still there, else
-    those that the suite has for a target of its name.
+    The expectations are taken from ``book`` if it is given. Else they come from the target file of the run if
+    that file is unchanged, else from the suite's expectations for the name of the target.
     """
     journal = folder / "journal.jsonl"
     if book is None:
@@ -78,7 +78,7 @@ def leg_from_journal(folder: Path, book: TargetExpectations | None = None) -> Le
 
 
 def _expectation_files(header: Header | None) -> list[Path]:
-    """The files of expectations of the target that a journal names."""
+    """Return the expectation files of the target that the header of a journal names."""
     if header is None:
         return []
     try:
@@ -94,12 +94,16 @@ def _expectation_files(header: Header | None) -> list[Path]:
 
 
 def read_legs(folder: Path) -> list[Leg]:
-    """The legs of an output folder, also of a run that was killed before it could write its results."""
+    """Return the legs of an output folder.
+
+    If ``results.json`` is missing (the run was killed), the legs are built from the journals. Raise UsageError
+    if the folder has neither.
+    """
     if (folder / "results.json").is_file():
         return results.read(folder / "results.json")["legs"]
     if (folder / "journal.jsonl").is_file():
         return [leg_from_journal(folder)]
     legs = [leg for part in leg_folders(folder) for leg in read_legs(part)]
     if not legs:
-        raise UsageError(f"{folder} holds no results; name the output folder of a run")
+        raise UsageError(f"{folder} contains no results; give the output folder of a run")
     return legs

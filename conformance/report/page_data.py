@@ -1,4 +1,7 @@
-"""A results document as the report page embeds it: names once, a letter per verdict, details only once."""
+"""Convert a results document to the compact data of the report page.
+
+Names are stored once and referred to by number. A verdict is one letter. Only rows with details store them.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ from conformance.report.headline import Opening
 from conformance.report.summary import repro_command, target_argument
 from conformance.subjects.areas import AREAS
 
-#: Returns the script that shows the failure of a result of a leg; None if there is none.
+#: A function that returns the snippet of a result of a leg, or None.
 Script = Callable[[Leg, ResultRow], str | None]
-#: One letter per verdict; the page's script reads the same table from the data.
+#: The letter of each verdict. The script of the page reads this table from the data.
 LETTERS = {
     Verdict.CRASH: "C",
     Verdict.TIMEOUT: "T",
@@ -32,7 +35,7 @@ LETTERS = {
     Verdict.SKIP: "-",
     Verdict.PASS: ".",
 }
-#: Causes that the page shows.
+#: The maximum number of causes on the page.
 CAUSES = 50
 _LegKey = Literal[
     "name",
@@ -59,15 +62,15 @@ _LegKey = Literal[
     "case_totals",
     "oracle",
 ]
-#: What the page takes of a leg as it is.
+#: The keys of a leg that the page data copies unchanged.
 _LEG_KEYS: tuple[_LegKey, ...] = get_args(_LegKey)
-#: Kinds of subjects in the order of the page's matrices.
+#: The subject kinds in the order of the matrices on the page.
 _KINDS = (*KINDS, requirements.OTHER)
 _PLACEMENTS = tuple(placement.value for placement in Placement)
 
 
 class Names:
-    """Gives each name the number of its first use."""
+    """Numbers for names, in the order of their first use."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -76,23 +79,23 @@ class Names:
         return self.numbers.setdefault(name, len(self.numbers))
 
     def all(self) -> list[str]:
-        """The names in the order of their numbers."""
+        """Return the names in the order of their numbers."""
         return list(self.numbers)
 
 
 def no_script(leg: Leg, row: ResultRow) -> None:
-    """Return None: there is no script of any result."""
+    """Return None. This is the default if a run has no snippets."""
 
 
 def page_data(
     results: Document, opening: Opening | None = None, script: Script = no_script
 ) -> dict[str, object]:
-    """Return the data of the page from a results document.
+    """Return the page data of a results document.
 
     Args:
         results: the document.
-        opening: levels and changes, which come first.
-        script: returns the script that shows the failure of a result of a leg, or None.
+        opening: the levels and changes at the top of the page.
+        script: a function that returns the snippet of a result of a leg, or None.
     """
     statements_of = _statements(results["legs"])
     return {
@@ -120,7 +123,10 @@ def page_data(
 
 
 def _statements(legs: Sequence[Leg]) -> dict[str, ManifestProperty]:
-    """Statements of the manifest about properties of legs, by name; of a name with two kinds the first."""
+    """Return the manifest's records of the properties in the legs, by name.
+
+    If a name exists for two subject kinds, the first is used.
+    """
     statements_by_name: dict[str, ManifestProperty] = {}
     for case in (case for leg in legs for case in leg["cases"]):
         name, _, subject = case.partition("/")
@@ -160,7 +166,7 @@ def _leg(leg: Leg) -> dict[str, object]:
         verdict = LETTERS[Verdict(row["verdict"])]
         if (subject, name) not in cases:
             kind = _KINDS.index(requirements.subject_kind_of(result_id.case.property, result_id.case.subject))
-            # dtypes, verdicts, placement, then numbers of each result, and the kind of the subject
+            # subject, property, dtypes, verdicts, placement, numbers of each result, kind of the subject
             cases[(subject, name)] = [subject, name, [], "", -1, [], kind]
         case = cases[(subject, name)]
         case[2].append(dtype)
@@ -186,5 +192,5 @@ def _leg(leg: Leg) -> dict[str, object]:
 
 
 def _shared(dtypes: list[int], verdicts: str) -> tuple[list[int], str]:
-    """Verdicts that are all the same are written once."""
+    """Return the dtypes and the verdict letters. Equal letters are written once."""
     return dtypes, verdicts[0] if verdicts == verdicts[0] * len(verdicts) else verdicts

@@ -1,4 +1,4 @@
-"""Results of legs as the search language sees them."""
+"""Convert result rows to the fields that queries use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.report.families import operator_family
 
 
 def fields_of(leg: Leg, row: ResultRow) -> ResultFields:
-    """The fields of one result of a leg."""
+    """Return the query fields of one result row of a leg."""
     result_id = ResultId.parse(row["id"])
     return ResultFields(
         op=result_id.case.subject,
@@ -31,5 +31,5 @@ def fields_of(leg: Leg, row: ResultRow) -> ResultFields:
 
 
 def rows_with_fields(legs: Sequence[Leg]) -> Iterator[tuple[Leg, ResultRow, ResultFields]]:
-    """Every result of some legs, with its fields."""
+    """Yield every result row of the legs with its leg and its query fields."""
     return ((leg, row, fields_of(leg, row)) for leg in legs for row in leg["results"])

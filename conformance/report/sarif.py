@@ -1,8 +1,8 @@
-"""SARIF 2.1.0 for GitHub's code scanning: one alert for each cause of unexpected results.
+"""Write SARIF 2.1.0 for GitHub's code scanning, with one alert for each cause of unexpected results.
 
-An alert is placed at the file and line that the message of the example names, if that file is below the root
-of the repository, else at the beginning of the target file. Its fingerprint is the kind, shape and family of
-the cause, so that an alert stays one over runs in which other results fail.
+The location of an alert is the file and line in the example's message if that file is in the repository, else
+the first line of the target file. The fingerprint consists of target, failure kind, message pattern and
+families. An alert therefore stays the same if the next run has the same cause with different results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from conformance.report import summary
 from conformance.results import scrub
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-#: GitHub takes no more alerts of one upload.
+#: The maximum number of alerts that GitHub accepts in one upload.
 _MOST = 5000
 _SOURCE_LOCATION = re.compile(r"([\w./+-]+\.(?:c|cc|cpp|cu|cuh|cxx|h|hpp|inc|py|pyx|rs))(?::|\", line )(\d+)")
 
@@ -30,15 +30,15 @@ def write_sarif(path: Path, results: Document, root: Path) -> None:
     """Write the alerts of a results document.
 
     Args:
-        path: the file.
+        path: the SARIF file.
         results: the document.
-        root: of the repository that the alerts are shown in.
+        root: the root of the repository that displays the alerts.
     """
     path.write_text(json.dumps(sarif_log(results, root), indent=1) + "\n")
 
 
 def sarif_log(results: Document, root: Path) -> dict[str, Any]:
-    """The log: a run with a rule for each property and a result for each cause."""
+    """Return the SARIF log: one run with a rule for each property and a result for each cause."""
     legs = results["legs"]
     causes = groups.causes_of(legs)[:_MOST]
     names = sorted({_property(group) for group in causes})
@@ -93,7 +93,7 @@ def _result(group: groups.Cause, legs: Sequence[Leg], root: Path) -> dict[str, A
 
 
 def _source_location(message: str, root: Path) -> tuple[str, int] | None:
-    """The first file below the root that a message names, relative to that, and the line."""
+    """Return the first file of the repository in a message, relative to the root, and the line, or None."""
     for match in _SOURCE_LOCATION.finditer(message):
         path = (root / match[1]).resolve()
         if path.is_relative_to(root.resolve()) and path.is_file():

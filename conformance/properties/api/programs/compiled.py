@@ -99,7 +99,7 @@ def _agrees_on_cpu(target: Target, recorder: Recorder, program: Program, turn: i
     """Return whether the compiled program leaves the program's values on the CPU too, which is the control
     for the device.
 
-    Torch's own functionalization loses some writes (docs/upstream.md).
+    Torch's own functionalization loses some writes (docs/torch-bugs.md).
     """
     outcome = attempt(lambda: _run_compiled_on_cpu(program, turn))
     cpu = target.on_cpu()

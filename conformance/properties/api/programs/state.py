@@ -95,7 +95,7 @@ def check(target: Target, subject: Subject, recorder: Recorder) -> None:
     (docs.pytorch.org/docs/stable/generated/torch.compile.html).
 
     A backward graph gives wrong gradients if it recomputes a value from state that the forward graph has
-    overwritten. The partitioner of torch 2.13 makes such graphs (docs/upstream.md).
+    overwritten. The partitioner of torch 2.13 makes such graphs (docs/torch-bugs.md).
     """
     graphs_run = 0
     for number, (name, program) in enumerate(PROGRAMS.items()):
