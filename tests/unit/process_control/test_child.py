@@ -218,7 +218,7 @@ def test_a_process_that_dies_inside_of_a_message_sends_no_part_of_it(tmp_path: P
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_what_a_process_left_behind_cannot_speak_for_it(tmp_path: Path) -> None:
-    code = "link.send(b'up')\nif os.fork(): os._exit(0)\nwhile True: link.send(b'x' * 10_000)"
+    code = "link.send(b'up')\nif os.fork(): time.sleep(0.3); os._exit(0)\nwhile True: link._channel.sendall(bytes(8) * 10_000)"
     with python(tmp_path, LINK + code, channel=True) as child:
         until(child.has_ended)
         limit = time.monotonic() + 10
