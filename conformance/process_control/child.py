@@ -257,11 +257,12 @@ class Child:
             code = -signal.SIGKILL if self._code is None else self._code
             if self._process is not None:
                 self._process.returncode = code
-            self._disconnect()
+            self.disconnect()
             self.end = ChildEnd(how or (How.CRASHED if code < 0 else How.EXITED), code, self.log_tail())
         return self.end
 
-    def _disconnect(self) -> None:
+    def disconnect(self) -> None:
+        """Close the channel; the process can still read what was sent."""
         if self.channel is not None:
             self.channel.close()
             self.channel = None
@@ -316,7 +317,7 @@ def stop(children: Sequence[Child], how: How = How.STOPPED, *, patience: float =
     and, ``STOP`` seconds later, SIGKILL. ``how`` is the end of those that did not leave by themselves.
     """
     for child in children:
-        child._disconnect()
+        child.disconnect()
     _until_ended(children, patience)
     stopped = [child for child in children if not child.has_ended()]
     for number, seconds in ((signal.SIGTERM, STOP), (signal.SIGKILL, KILL)):
