@@ -52,8 +52,8 @@ class Rounds:
 
         A ``patient`` round goes on however many workers it loses: what it holds was lost before.
 
-        KeyboardInterrupt passes through after all processes have ended. TooManyLostWorkers if too many workers
-        end in a row without a passing result.
+        KeyboardInterrupt passes through after all processes have ended. TooManyLostWorkers is raised if too
+        many workers in a row end without a passing result.
         """
         self.number += 1
         self.journal.write("round", number=self.number, attempt=attempt, workers=workers, results=len(plan))
