@@ -93,12 +93,14 @@ class Child:
         pid: int,
         channel: socket.socket | None,
         log: Path | None,
-        process: subprocess.Popen[bytes] | None,
+        position: int = 0,
+        process: subprocess.Popen[bytes] | None = None,
     ) -> None:
         self.pid = pid
         self.log = log
         self.channel = None if channel is None else Channel(channel)
         self.end: ChildEnd | None = None
+        self._position = position
         self._process = process
         self._code: int | None = None
 
@@ -132,6 +134,7 @@ class Child:
             variables[parent_link.VARIABLE] = str(theirs.fileno())
         try:
             with log.open("ab") as output:
+                position = output.tell()
                 process = subprocess.Popen(
                     command,
                     env=variables,
@@ -148,7 +151,7 @@ class Child:
         finally:
             if theirs is not None:
                 theirs.close()
-        return cls(process.pid, ours, log, process)
+        return cls(process.pid, ours, log, position, process)
 
     @classmethod
     def fork(cls, work: Callable[[ParentLink], int]) -> Child:
@@ -172,7 +175,7 @@ class Child:
             finally:
                 os._exit(code)
         theirs.close()
-        return cls(pid, ours, None, None)
+        return cls(pid, ours, None)
 
     def __enter__(self) -> Child:
         return self
@@ -268,10 +271,8 @@ class Child:
             self.channel = None
 
     def log_tail(self, size: int = LOG_TAIL) -> str:
-        """Return the end of the log file."""
-        if self.log is None:
-            return ""
-        return self.log_after(max(0, self.log_size() - size))
+        """Return the end of what was written to the log file since the process started."""
+        return self.log_after(max(self._position, self.log_size() - size))
 
     def log_size(self) -> int:
         """Return the length of the log file in bytes."""

@@ -90,7 +90,8 @@ def test_standard_output_can_be_dropped(tmp_path: Path) -> None:
     with python(tmp_path, code, stdout=False) as child:
         assert watch(child).log_tail == "err\n"
     with python(tmp_path, code) as child:
-        assert sorted(watch(child).log_tail.split()) == ["err", "err", "out"]
+        assert sorted(watch(child).log_tail.split()) == ["err", "out"]
+    assert sorted((tmp_path / "log").read_text().split()) == ["err", "err", "out"]
 
 
 def test_megabytes_of_output_do_not_block_and_only_their_end_is_kept(tmp_path: Path) -> None:
@@ -218,7 +219,8 @@ def test_a_process_that_dies_inside_of_a_message_sends_no_part_of_it(tmp_path: P
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_what_a_process_left_behind_cannot_speak_for_it(tmp_path: Path) -> None:
-    code = "link.send(b'up')\nif os.fork(): time.sleep(0.3); os._exit(0)\nwhile True: link._channel.sendall(bytes(8) * 10_000)"
+    code = "link.send(b'up')\nif os.fork(): time.sleep(0.3); os._exit(0)\n"
+    code += "while True: link._channel.sendall(bytes(8) * 10_000)"
     with python(tmp_path, LINK + code, channel=True) as child:
         until(child.has_ended)
         limit = time.monotonic() + 10
