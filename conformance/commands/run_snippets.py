@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -15,6 +11,8 @@ from pathlib import Path
 from conformance.builds import installed_torch
 from conformance.commands import common
 from conformance.model.records import Leg, ResultRow
+from conformance.process_control.child import Child, How
+from conformance.process_control.supervisor import watch
 from conformance.report import causes, snippet_files, summary
 
 #: Seconds that the result of a script may take, and that all of it may take: a result that ends its process
@@ -41,7 +39,7 @@ def make(row: ResultRow, target: str, leg: Leg, extra: Sequence[str] = ()) -> st
         command += ["--samples", leg["samples"], *(word for module in extra for word in ("--extra", module))]
         shown = [*command[3:], row["id"]]
         command += ["--timeout", str(_RESULT), "--snippet", str(file), "--", row["id"]]
-        why = _run(command)
+        why = _run(command, Path(folder) / "log.txt")
         try:
             return file.read_text()
         except OSError:
@@ -49,23 +47,17 @@ def make(row: ResultRow, target: str, leg: Leg, extra: Sequence[str] = ()) -> st
             return None
 
 
-def _run(command: Sequence[str]) -> str:
+def _run(command: Sequence[str], log: Path) -> str:
     """Run a command, and end all that it has started if it takes too long; return its last word."""
     try:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
+        child = Child.exec(command, log=log, stdout=False)
     except (OSError, ValueError) as error:  # an id that no command line takes
         return str(error)
-    try:
-        _, said = process.communicate(timeout=_LIMIT)
-    except subprocess.TimeoutExpired:
+    with child:
+        end = watch(child, limit=_LIMIT)
+    if end.how is How.TIMED_OUT:
         return f"it took more than {_LIMIT} s"
-    finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    return next(reversed(said.strip().splitlines()), "repro made none")
+    return end.last_line or "repro made none"
 
 
 def write(
