@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -15,6 +11,8 @@ from pathlib import Path
 from conformance.builds import installed_torch
 from conformance.commands import common
 from conformance.model.records import Leg, ResultRow
+from conformance.process_control.child import Child, How
+from conformance.process_control.supervisor import watch
 from conformance.report import causes, snippet_files, summary
 
 #: Time limits in seconds: of the result, and of the whole command. The whole includes a repetition of a result
@@ -48,7 +46,7 @@ def make_snippet(row: ResultRow, target: str, leg: Leg, extra: Sequence[str] = (
         ]
         shown_command = [*command[3:], row["id"]]
         command += ["--timeout", str(_RESULT), "--snippet", str(file), "--", row["id"]]
-        why = _run_command(command)
+        why = _run_command(command, Path(folder) / "log.txt")
         try:
             return file.read_text()
         except OSError:
@@ -56,26 +54,20 @@ def make_snippet(row: ResultRow, target: str, leg: Leg, extra: Sequence[str] = (
             return None
 
 
-def _run_command(command: Sequence[str]) -> str:
+def _run_command(command: Sequence[str], log: Path) -> str:
     """Run a command and return its last line on stderr, or the reason why it was stopped.
 
-    All processes that the command started are killed afterwards.
+    If the command takes longer than the limit, all processes that it started are stopped.
     """
     try:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
+        child = Child.exec(command, log=log, stdout=False)
     except (OSError, ValueError) as error:  # the result id cannot be an argument, as with a null character
         return str(error)
-    try:
-        _, error_output = process.communicate(timeout=_LIMIT)
-    except subprocess.TimeoutExpired:
+    with child:
+        end = watch(child, limit=_LIMIT)
+    if end.how is How.TIMED_OUT:
         return f"it took more than {_LIMIT} s"
-    finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    return next(reversed(error_output.strip().splitlines()), "repro wrote no snippet")
+    return end.last_line or "repro wrote no snippet"
 
 
 def write_snippets(

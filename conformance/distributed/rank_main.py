@@ -1,22 +1,19 @@
 """``python -m conformance.distributed.rank_main``: one rank of a world, from start to end.
 
 It brings the backend up, joins the process group, and runs the programs that the worker names, one by one.
-The worker reads its answers from a pipe; what programs print goes to the log.
+The worker reads its answers from a channel; what programs print goes to the log.
 """
 
 from __future__ import annotations
 
 import argparse
-import faulthandler
 import importlib
 import os
-import signal
 import time
-from multiprocessing.connection import Connection
 from typing import Any
 
 from conformance.distributed import PREPARE
-from conformance.process_control import exit_with_parent
+from conformance.process_control.parent_link import ParentLink
 
 
 def main() -> None:
@@ -27,32 +24,27 @@ def main() -> None:
     parser.add_argument("--size", type=int, required=True)
     parser.add_argument("--meeting", required=True, help="path that the ranks share")
     parser.add_argument("--timeout", type=float, required=True, help="seconds for a collective")
-    parser.add_argument("--pipe", type=int, required=True, help="number of the inherited end of the pipe")
     options = parser.parse_args()
-    exit_with_parent.follow()
-    faulthandler.register(signal.SIGUSR1, all_threads=True)
-    pipe: Connection[Any, Any] = Connection(options.pipe)
+    link = ParentLink.connect()
     from conformance.distributed.rank_replies import Ending, RankReply, unpacked
 
     try:
         me = join(options)
     except BaseException as error:
-        say(pipe, described(options.rank, error, 0.0))
+        say(link, described(options.rank, error, 0.0))
         raise
-    say(pipe, RankReply(options.rank, Ending.VALUE))  # reports that it has joined
-    while True:
-        try:
-            name, arguments = unpacked(pipe.recv_bytes())
-        except EOFError:
-            return leave()
-        say(pipe, ran(me, name, arguments))
+    say(link, RankReply(options.rank, Ending.VALUE))  # reports that it has joined
+    while (message := link.receive()) is not None:
+        name, arguments = unpacked(message)
+        say(link, ran(me, name, arguments))
+    leave()
 
 
-def say(pipe: Connection[Any, Any], answer: Any) -> None:
+def say(link: ParentLink, answer: Any) -> None:
     """Send an answer to the worker."""
     from conformance.distributed.rank_replies import packed
 
-    pipe.send_bytes(packed(answer))
+    link.send(packed(answer))
 
 
 def join(options: argparse.Namespace) -> Any:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import Any
 
 from conformance.distributed import patient
 from conformance.distributed.rank_programs import agree, name_of
 from conformance.distributed.rank_replies import Ending, RankReply, packed, unpacked
-from conformance.process_control import exit_with_parent
+from conformance.process_control.child import Child, ChildEnd, How, stop
+from conformance.process_control.supervisor import receive_all
 
 #: Seconds in which all ranks must have joined the process group.
 START = 90.0
@@ -30,43 +26,6 @@ GRACE = 3.0
 AGREE = 5.0
 #: Seconds that ranks get to leave by themselves.
 LEAVE = 10.0
-
-
-class _Process:
-    """A rank's process and the worker's end of its pipe."""
-
-    def __init__(
-        self, rank: int, process: subprocess.Popen[bytes], pipe: Connection[Any, Any], log: Path
-    ) -> None:
-        self.rank = rank
-        self.process = process
-        self.pipe = pipe
-        self.log = log
-
-    def answer(self) -> RankReply:
-        """Return its next answer; the way in which it ended if it has closed its pipe."""
-        try:
-            answer: RankReply = unpacked(self.pipe.recv_bytes())
-            return answer
-        except (EOFError, OSError):
-            code = self.process.wait()
-            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-            return RankReply(self.rank, Ending.GONE, text=f"{how}{self.last_words()}")
-
-    def stacks(self) -> str:
-        """Return the innermost lines of the stacks that it has written to its log on request."""
-        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-        heads = [
-            place for place, line in enumerate(lines) if line.startswith(("Thread 0x", "Current thread 0x"))
-        ]
-        return "; ".join(
-            " <- ".join(part.strip() for part in lines[place + 1 : place + 5]) for place in heads[-8:]
-        )
-
-    def last_words(self) -> str:
-        """Return the last line of its log, if there is one."""
-        lines = self.log.read_text(errors="replace").strip().splitlines() if self.log.exists() else []
-        return f": {lines[-1][:300]}" if lines else ""
 
 
 class RankPool:
@@ -81,7 +40,7 @@ class RankPool:
         self.file = file
         self.size = size
         self.timeout = patient(TIMEOUT) if timeout is None else timeout
-        self._processes: list[_Process] = []
+        self._ranks: list[Child] = []
         self._folder: Path | None = None
 
     def run(
@@ -99,7 +58,7 @@ class RankPool:
         on a sum. ``limit``: seconds for all of them (default: twice the collectives' timeout), ``grace``:
         seconds for the others once one has failed; both grow with the limit of a result.
         """
-        if any(process.process.poll() is not None for process in self._processes):
+        if any(child.has_ended() for child in self._ranks):
             self.kill()  # one has ended since the last program, which must not count against this one
         try:
             return self._run(packed((name_of(program), arguments)), limit, grace)
@@ -112,9 +71,7 @@ class RankPool:
         if trouble:
             self.kill()
             return trouble
-        for process in self._processes:
-            with contextlib.suppress(OSError):  # one that is gone says so by its answer
-                process.pipe.send_bytes(message)
+        self._send(message)
         answers = self._answers(2 * self.timeout if limit is None else patient(limit), patient(grace))
         if not all(answer.ok for answer in answers) and not self._agrees(answers):
             self.kill()
@@ -124,99 +81,73 @@ class RankPool:
         """Return whether all ranks have raised the same error and still agree on a sum."""
         if len({(answer.ending, answer.error) for answer in answers}) > 1 or answers[0].error == ():
             return False
-        message = packed((name_of(agree), {}))
-        for process in self._processes:
-            with contextlib.suppress(OSError):
-                process.pipe.send_bytes(message)
+        self._send(packed((name_of(agree), {})))
         sums = self._answers(patient(AGREE), 0.0)
         return all(answer.ok and answer.value == self.size * (self.size + 1) / 2 for answer in sums)
 
+    def _send(self, message: bytes) -> None:
+        for child in self._ranks:
+            child.send(message)
+
     def _answers(self, limit: float, grace: float) -> list[RankReply]:
-        end = time.monotonic() + limit
-        missing = {process.pipe: process for process in self._processes}
-        answers: dict[int, RankReply] = {}
-        while missing:
-            ready = wait(list(missing), max(0.0, end - time.monotonic()))
-            if not ready:
-                break
-            for pipe in [pipe for pipe in missing if pipe in ready]:
-                process = missing.pop(pipe)
-                answer = answers[process.rank] = process.answer()
-                if not answer.ok:
-                    end = min(end, time.monotonic() + grace)
-        late = [process for process in self._processes if process.rank not in answers]
-        return sorted([*answers.values(), *where_they_are(late)], key=lambda answer: answer.rank)
+        """Return the next answer of each rank; one that is late is ended, after it has dumped its stacks."""
+        found = receive_all(self._ranks, unpacked, limit=limit, grace=grace, ok=_is_ok)
+        return [_reply_of(rank, one) if isinstance(one, ChildEnd) else one for rank, one in enumerate(found)]
 
     def _start(self) -> list[RankReply]:
         """Start the ranks unless they run; return their answers if one does not join the group."""
-        if self._processes:
+        if self._ranks:
             return []
         self._folder = Path(tempfile.mkdtemp(prefix="conformance-world-"))
         for rank in range(self.size):
-            self._processes.append(self._launch(rank, self._folder))
+            self._ranks.append(self._launch(rank, self._folder))
         answers = self._answers(patient(START), patient(GRACE))
         return [] if all(answer.ok for answer in answers) else answers
 
-    def _launch(self, rank: int, folder: Path) -> _Process:
-        mine, theirs = Pipe()
-        log = folder / f"rank-{rank}.log"
+    def _launch(self, rank: int, folder: Path) -> Child:
         command = [sys.executable, "-m", "conformance.distributed.rank_main", self.file]
         command += ["--rank", str(rank), "--size", str(self.size), "--meeting", str(folder / "meeting")]
-        command += ["--timeout", str(self.timeout), "--pipe", str(theirs.fileno())]
+        command += ["--timeout", str(self.timeout)]
         variables = {
             **os.environ,
             "RANK": str(rank),
             "LOCAL_RANK": str(rank),
             "WORLD_SIZE": str(self.size),
             "LOCAL_WORLD_SIZE": str(self.size),
-            exit_with_parent.VARIABLE: str(os.getpid()),
         }
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                command,
-                env=variables,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-        theirs.close()
-        return _Process(rank, process, mine, log)
+        return Child.exec(command, variables, log=folder / f"rank-{rank}.log", channel=True)
 
     def close(self) -> None:
         """End the ranks: by themselves if they can, else by force. Leaves no process and no file."""
-        for process in self._processes:
-            process.pipe.close()
-        end = time.monotonic() + patient(LEAVE)
-        for process in self._processes:
-            try:
-                process.process.wait(max(0.1, end - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                _kill(process.process)
-        self._processes = []
+        self._end(patient(LEAVE))
+
+    def kill(self) -> None:
+        """End the ranks at once."""
+        self._end(0.0)
+
+    def _end(self, patience: float) -> None:
+        stop(self._ranks, patience=patience)
+        self._ranks = []
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    def kill(self) -> None:
-        """End the ranks at once."""
-        for process in self._processes:
-            _kill(process.process)
-        self.close()
+
+def _is_ok(answer: RankReply) -> bool:
+    return answer.ok
 
 
-def where_they_are(late: list[_Process]) -> list[RankReply]:
-    """Return the answers of ranks that are late, with the stacks of their threads if those can be written."""
-    for process in late:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.process.pid, signal.SIGUSR1)
-    if late:
-        time.sleep(0.3)
-    return [RankReply(process.rank, Ending.LATE, text=process.stacks()) for process in late]
+def _reply_of(rank: int, end: ChildEnd) -> RankReply:
+    """Return the end of a rank's process as its answer."""
+    if end.how is How.TIMED_OUT:
+        return RankReply(rank, Ending.LATE, text=_innermost(end.stacks))
+    return RankReply(rank, Ending.GONE, text=": ".join(filter(None, [end.cause, end.last_line[:300]])))
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def _innermost(stacks: str) -> str:
+    """Return the innermost lines of the stacks of the last threads in a dump."""
+    lines = stacks.splitlines()
+    heads = [place for place, line in enumerate(lines) if line.startswith(("Thread 0x", "Current thread 0x"))]
+    return "; ".join(
+        " <- ".join(part.strip() for part in lines[place + 1 : place + 5]) for place in heads[-8:]
+    )

@@ -1,27 +1,26 @@
 """Trials in a process of their own: a backend that crashes or hangs fails only the trial that was running.
 
-``python -m conformance.doctor.trial_process`` reads the names of trials and appends an event to a file before
-and after each trial. :func:`run` starts the process, and starts it again after a trial that ended it.
+``python -m conformance.doctor.trial_process`` is the process; its units of work are the names of trials.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
+import functools
 import os
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from conformance.errors import UsageError
-from conformance.process_control import exit_with_parent
+from conformance.process_control.child import Child, ChildEnd, How
+from conformance.process_control.parent_link import ParentLink
+from conformance.process_control.supervisor import ChildNotStarted, Supervisor
 
-#: Seconds that one trial may take; the first one of a process includes the import of torch and the backend.
+#: Seconds that one trial may take, and that a process may take to import torch and the backend.
 SECONDS = 60.0
 #: Processes that may die before the other trials are given up.
 LIVES = 25
@@ -47,78 +46,54 @@ def run(
     outcomes by name.
     """
     outcomes: dict[str, TrialOutcome] = {}
-    remaining = list(names)
-    with tempfile.TemporaryDirectory() as scratch:
-        for life in range(LIVES):
-            if not remaining:
-                break
-            requested, events = Path(scratch) / "asked.json", Path(scratch) / f"events-{life}.jsonl"
-            requested.write_text(json.dumps(remaining))
-            events.touch()
-            end = _process(target_file, mode, requested, events, seconds)
-            running = _read(events, outcomes)
-            remaining = [name for name in remaining if name not in outcomes]
-            if running is None and remaining:
-                raise UsageError(f"the trials of {target_file} could not start: {end}")
-            if running is not None:
-                outcomes[running] = TrialOutcome(f"the process {end}")
-                remaining.remove(running)
-    for name in remaining:
-        outcomes[name] = TrialOutcome(f"not tried: {LIVES} processes died before")
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log.txt"
+        spawn = functools.partial(_spawn, target_file, mode, log)
+        lost = 0
+        with Supervisor[str](spawn, start=seconds) as supervisor:
+            try:
+                for name, reply in supervisor.run_units(names, silence=seconds):
+                    if isinstance(reply, ChildEnd):
+                        lost += 1
+                        outcomes[name] = TrialOutcome(f"the process {_words(reply, seconds)}")
+                    else:
+                        outcomes[name] = TrialOutcome(reply["text"], tuple(reply["kernels"]))
+                    if lost == LIVES:
+                        break
+            except ChildNotStarted as error:
+                how = _words(error.end, seconds)
+                raise UsageError(f"the trials of {target_file} could not start: {how}") from None
+    for name in names:
+        outcomes.setdefault(name, TrialOutcome(f"not tried: {LIVES} processes died before"))
     return outcomes
 
 
-def _process(target_file: Path, mode: str, requested: Path, events: Path, seconds: float) -> str:
-    """Run one process until it ends or its time is up; return in words how it ended."""
-    environment = {**os.environ, exit_with_parent.VARIABLE: str(os.getpid()), "PYTHONWARNINGS": "ignore"}
+def _spawn(target_file: Path, mode: str, log: Path) -> Child:
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     root = str(Path(__file__).resolve().parents[2])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH", "")]))
-    command = [sys.executable, "-m", "conformance.doctor.trial_process", str(requested), str(events)]
+    command = [sys.executable, "-m", "conformance.doctor.trial_process"]
     command += ["--target", str(target_file), "--mode", mode]
-    with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
-        size, changed = 0, time.monotonic()
-        while process.poll() is None:
-            time.sleep(0.05)
-            now = events.stat().st_size
-            if now != size:
-                size, changed = now, time.monotonic()
-            elif time.monotonic() - changed > seconds:
-                process.kill()
-                process.wait()
-                return f"hung for {seconds:g} s"
-        errors.seek(0)
-        last = errors.read().decode(errors="replace").strip().splitlines()[-1:]
-    code = process.returncode
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-    return ": ".join([how, *last])
+    return Child.exec(command, environment, log=log, channel=True, stdout=False)
 
 
-def _read(events: Path, outcomes: dict[str, TrialOutcome]) -> str | None:
-    """Read the events of a process into ``outcomes``; return the trial that it did not finish, or None."""
-    running = None
-    for line in events.read_text().splitlines():
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue  # it died while it wrote
-        if event["state"] == "start":
-            running = str(event["name"])
-        else:
-            outcomes[str(event["name"])] = TrialOutcome(event["text"], tuple(event["kernels"]))
-            running = None
-    return running
+def _words(end: ChildEnd, seconds: float) -> str:
+    """Return in words how a process ended."""
+    if end.how is How.STALLED:
+        return f"hung for {seconds:g} s"
+    if end.how is How.UNREADABLE:
+        return "sent an unreadable reply"
+    how = f"was killed by signal {-end.code}" if end.code < 0 else f"ended with code {end.code}"
+    return ": ".join(filter(None, [how, end.last_line]))
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run trials in this process, and write an event before and after each."""
+    """Run the requested trials in this process."""
     parser = argparse.ArgumentParser(prog="python -m conformance.doctor.trial_process")
-    parser.add_argument("requested", type=Path)
-    parser.add_argument("events", type=Path)
     parser.add_argument("--target", required=True)
     parser.add_argument("--mode", required=True)
     options = parser.parse_args(arguments)
-    exit_with_parent.follow()
+    link = ParentLink.connect()
     from conformance.device.bring_up import import_backend
     from conformance.target import file as target_file
 
@@ -126,16 +101,8 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ.update(file.variables(options.mode))
     target = file.target(options.mode)
     import_backend(target)
-    with options.events.open("a") as events:
-
-        def say(**event: Any) -> None:
-            events.write(json.dumps(event) + "\n")
-            events.flush()
-
-        for name in json.loads(options.requested.read_text()):
-            say(state="start", name=name)
-            outcome = _attempt(target, name)
-            say(state="end", name=name, text=outcome.text, kernels=list(outcome.kernels))
+    for name in link.requests():
+        link.reply(dataclasses.asdict(_attempt(target, name)))
     # A backend that hangs at exit must not count as a failure of the last trial.
     os._exit(0)
 

@@ -1,1 +1,1 @@
-"""The lives of processes: their memory limits, watchdogs and parents."""
+"""Processes that may crash or hang: their supervisor, memory limit, watchdog and parent."""

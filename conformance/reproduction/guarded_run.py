@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import dataclasses
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from conformance.errors import UsageError
+from conformance.process_control.child import Child, ChildEnd, How
+from conformance.process_control.parent_link import ParentLink
+from conformance.process_control.supervisor import watch
 
 
 class Watch:
-    """The watched process's line to the one that watches; ``again`` says that it died before.
+    """The watched process's link to the one that watches; ``again`` says that it died before.
 
     ``trace`` is the file into which it writes, before each call on the device, the snippet of that call.
     """
 
-    def __init__(self, line: Connection | None, *, again: bool = False, trace: Path | None = None) -> None:
+    def __init__(self, link: ParentLink | None, *, again: bool = False, trace: Path | None = None) -> None:
         self.again = again
         self.trace = trace
-        self._line = line
+        self._link = link
 
     def checked(self) -> None:
         """Report that the result is there; from now on nothing is timed."""
-        if self._line is not None:
-            self._line.send_bytes(b"checked")
+        if self._link is not None:
+            self._link.send(b"checked")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+    """The end of the watched process, and whether the result was ``checked`` before."""
+
+    end: ChildEnd
+    checked: bool
+
+    def words(self, timeout: float) -> str:
+        """Return in words how the process died."""
+        when = "after that" if self.checked else "before the end of the result"
+        if self.end.how is How.TIMED_OUT:
+            return f"had to be ended after {timeout:.0f} s, {when}"
+        if self.end.how is How.CRASHED:
+            return f"died of {self.end.signal} {when}"
+        return f"closed its files and had to be ended {when}"
 
 
 def guarded(work: Callable[[Watch], int], timeout: float, snippet: Path | None = None) -> int:
@@ -40,21 +58,22 @@ def guarded(work: Callable[[Watch], int], timeout: float, snippet: Path | None =
     """
     if "torch" in sys.modules or not hasattr(os, "fork"):
         return work(Watch(None))
-    code, death = _child(work, timeout)
-    if not death:
-        return code
-    print(f"the process {death}")
-    if not death.endswith("the result"):
+    run = _child(work, timeout)
+    if run.end.how is How.EXITED:
+        return run.end.code
+    print(f"the process {run.words(timeout)}")
+    if run.checked:
         print(
             "the result itself is above; shrinking took the process down, so give --no-shrink for a snippet"
         )
         return 1
     with TemporaryDirectory() as folder:
         trace = Path(folder) / "snippet.py"
-        _, death = _child(work, timeout, trace=trace)
-        if not death or not trace.exists():
+        run = _child(work, timeout, trace=trace)
+        if run.end.how is How.EXITED or not trace.exists():
             print("no snippet: done again call by call, it did not happen, or not in a call of its own")
         else:
+            death = run.words(timeout)
             print(f"done again call by call, the process {death}; not shrunk, each try would take a process")
             if snippet is not None:
                 snippet.write_text(trace.read_text())
@@ -67,49 +86,29 @@ def guarded(work: Callable[[Watch], int], timeout: float, snippet: Path | None =
     return 1
 
 
-def _child(work: Callable[[Watch], int], timeout: float, trace: Path | None = None) -> tuple[int, str]:
-    """(exit code, how it died or "") of ``work`` in a child."""
-    context = multiprocessing.get_context("fork")
-    reading, writing = context.Pipe(duplex=False)
-    watch = Watch(writing, again=trace is not None, trace=trace)
-    child = context.Process(target=_finish, args=(work, watch))
-    child.start()
-    writing.close()
+def _child(work: Callable[[Watch], int], timeout: float, trace: Path | None = None) -> _Run:
+    """Do the work in a child process, in ``timeout`` seconds until the result is checked."""
+
+    def child_side(link: ParentLink) -> int:
+        return _exit_code(work, Watch(link, again=trace is not None, trace=trace))
+
+    with Child.fork(child_side) as child:
+        message = child.receive(timeout)
+        if message is None:
+            return _Run(child.stop(How.TIMED_OUT), checked=False)
+        if isinstance(message, ChildEnd):
+            return _Run(message, checked=False)
+        child.disconnect()  # from now on nothing is expected
+        return _Run(watch(child), checked=True)
+
+
+def _exit_code(work: Callable[[Watch], int], side: Watch) -> int:
+    """Do the work and return its exit code, with a message for an error."""
     try:
-        late = not reading.poll(timeout)
-        checked = not late and _checked(reading)
-        if late:
-            child.kill()
-        child.join()
-    except KeyboardInterrupt:
-        child.kill()
-        child.join()
-        raise
-    if late:
-        return 1, f"had to be ended after {timeout:.0f} s, before the end of the result"
-    code = child.exitcode or 0
-    if code >= 0:
-        return code, ""
-    when = "after that" if checked else "before the end of the result"
-    return 1, f"died of {signal.Signals(-code).name} {when}"
-
-
-def _checked(line: Connection) -> bool:
-    """Return whether the watched process reported its result before it ended."""
-    try:
-        return bool(line.recv_bytes())
-    except EOFError:
-        return False
-
-
-def _finish(work: Callable[[Watch], int], watch: Watch) -> None:
-    """Do the work and leave at once: a device may hang whatever would be tidied up."""
-    code = 3
-    try:
-        code = work(watch)
+        return work(side)
     except UsageError as error:
         print(f"conformance repro: {error}", file=sys.stderr)
-        code = 2
+        return 2
     except KeyboardInterrupt:
         print("conformance repro: stopped by the user", file=sys.stderr)
     except BaseException:
@@ -118,4 +117,4 @@ def _finish(work: Callable[[Watch], int], watch: Watch) -> None:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)
+    return 3

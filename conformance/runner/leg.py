@@ -201,7 +201,7 @@ def finish(
         working()
         check_oracle(rounds)
     except TooManyLostWorkers as error:
-        journal.write("problem", message=f"given up: {error}")
+        journal.write("problem", message=str(error))
     except KeyboardInterrupt:
         stopped = True
         journal.write("interrupted")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -14,6 +13,8 @@ from pathlib import Path
 from conformance.model.verdicts import Failure, Kind, Result, ResultId, Verdict, seed_of
 from conformance.plan.plan import Plan
 from conformance.plan.run_request import Request
+from conformance.process_control import supervisor
+from conformance.process_control.child import Child, How
 from conformance.process_control.watchdog import last_words
 from conformance.results.journal import Journal, Tail
 from conformance.results.run_state import Ledger, Worker
@@ -28,7 +29,7 @@ _SILENCE = 60.0
 
 
 class TooManyLostWorkers(Exception):
-    """The target keeps losing its workers; the message says how often."""
+    """The target keeps losing its workers."""
 
 
 @dataclasses.dataclass
@@ -51,8 +52,8 @@ class Rounds:
 
         A ``patient`` round goes on however many workers it loses: what it holds was lost before.
 
-        KeyboardInterrupt passes through after all processes have ended. GivenUp if the target loses one
-        worker after the other.
+        KeyboardInterrupt passes through after all processes have ended. TooManyLostWorkers is raised if too
+        many workers in a row end without a passing result.
         """
         self.number += 1
         self.journal.write("round", number=self.number, attempt=attempt, workers=workers, results=len(plan))
@@ -61,44 +62,32 @@ class Rounds:
         logs = self.folder / "logs"
         logs.mkdir(exist_ok=True)
         log = logs / f"round-{self.number}.txt"
-        process, warm = self._start(self._arguments(file, workers, attempt), workers, log)
-        hung = False
+        child, warm = self._start(self._arguments(file, workers, attempt), workers, log)
         try:
-            hung = self._watch(process, patient=patient)
-        except BaseException:
-            end(process)
-            self.absorb(final=True)
-            raise
+            with child:
+                end = supervisor.watch(
+                    child,
+                    silence=self.options.timeout + _SILENCE,
+                    heartbeat=functools.partial(self._heartbeat, patient=patient),
+                )
         finally:
             file.unlink(missing_ok=True)
-            end(process)
             if warm is not None:
                 warm.copy_log(log)
-        self.absorb(final=True)
-        self._bury(hung)
+            self.absorb(final=True)
+        self._record_lost(stalled=end.how is How.STALLED)
 
-    def _start(
-        self, arguments: list[str], workers: int, log: Path
-    ) -> tuple[subprocess.Popen[bytes], WarmWorker | None]:
-        """Start pytest; in the warm worker, which is then returned too, if there is one and one will do."""
+    def _start(self, arguments: list[str], workers: int, log: Path) -> tuple[Child, WarmWorker | None]:
+        """Start pytest; in the prestarted worker, which is then returned too, if one worker is enough."""
         environment = child_environment.variables(self.options, self.mode)
         warm, self.warm = self.warm, None
         if warm is not None and workers == 1:
-            process = warm.run(arguments, environment)
-            if process is not None:
-                return process, warm
+            child = warm.run(arguments, environment)
+            if child is not None:
+                return child, warm
         if warm is not None:
             warm.close()
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "pytest", *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                start_new_session=True,
-            )
-        return process, None
+        return Child.exec([sys.executable, "-m", "pytest", *arguments], environment, log=log), None
 
     def _arguments(self, plan: Path, workers: int, attempt: int) -> list[str]:
         command = ["-q", "-c", os.devnull, "--rootdir", str(self.folder), "--noconftest"]
@@ -117,21 +106,16 @@ class Rounds:
             command += ["--conformance-extra", module]
         return command
 
-    def _watch(self, process: subprocess.Popen[bytes], *, patient: bool) -> bool:
-        """Wait for the process; True if it had to be killed because nothing happened any more."""
-        heard = time.monotonic()
-        while process.poll() is None:
-            if self.absorb():
-                heard = time.monotonic()
-            elif time.monotonic() - heard > self.options.timeout + _SILENCE:
-                return True
-            if self.ledger.starts_without_pass > MAX_LOSSES + self.options.workers and not patient:
-                raise TooManyLostWorkers(
-                    f"{MAX_LOSSES} workers were lost in a row without one passing result between them"
-                )
-            self.progress()
-            time.sleep(0.1)
-        return False
+    def _heartbeat(self, *, patient: bool) -> bool:
+        """Return whether the journal has new events; TooManyLostWorkers if the round should be stopped."""
+        events = self.absorb()
+        if self.ledger.starts_without_pass > MAX_LOSSES + self.options.workers and not patient:
+            raise TooManyLostWorkers(
+                f"The run was stopped: {MAX_LOSSES} workers in a row ended without a passing result. "
+                "Run `conformance doctor`."
+            )
+        self.progress()
+        return events > 0
 
     def absorb(self, *, final: bool = False) -> int:
         """Take the new events of the journal; their number."""
@@ -141,11 +125,11 @@ class Rounds:
             count += 1
         return count
 
-    def _bury(self, hung: bool) -> None:
-        """Give every worker that vanished the result that it owes."""
+    def _record_lost(self, *, stalled: bool) -> None:
+        """Record a `crash` or `timeout` result for each lost worker."""
         for worker in self.ledger.dead():
             self.journal.write("lost", worker=worker.name)
-            owed = self._owed(worker, hung)
+            owed = self._owed(worker, stalled=stalled)
             if owed is not None:
                 self.journal.write("result", worker=worker.name, result=owed.to_json())
                 if self.options.profile:
@@ -166,7 +150,7 @@ class Rounds:
             phases={},
         )
 
-    def _owed(self, worker: Worker, hung: bool) -> Result | None:
+    def _owed(self, worker: Worker, *, stalled: bool) -> Result | None:
         timed_out, traceback = last_words(self.folder / "tracebacks" / f"{worker.name}.txt")
         if worker.probing is not None:
             return None
@@ -176,8 +160,8 @@ class Rounds:
                 "problem", message=f"a worker ended before its first case; see {self.folder / 'logs'}"
             )
             return None
-        timed_out = timed_out and not hung
-        if timed_out or hung:
+        timed_out = timed_out and not stalled
+        if timed_out or stalled:
             verdict, kind = Verdict.TIMEOUT, Kind.TIMEOUT
             message = f"took longer than {self.options.timeout:g} s"
             if not timed_out:
@@ -198,17 +182,3 @@ class Rounds:
             seed=seed_of(parsed.case.subject, parsed.dtype),
             attempt=worker.attempt,
         )
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and everything in its group, also what it left behind."""
-    for number, patience in ((signal.SIGTERM, 3.0), (signal.SIGKILL, 10.0)):
-        try:
-            os.killpg(process.pid, number)
-        except (ProcessLookupError, PermissionError):
-            break
-        try:
-            process.wait(patience)
-        except subprocess.TimeoutExpired:
-            continue
-    process.wait()

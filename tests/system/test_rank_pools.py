@@ -120,9 +120,9 @@ def test_a_backend_that_cannot_be_had_is_an_error_of_its_ranks(tmp_path: Path, w
 
 def test_ranks_end_with_a_worker_that_is_killed(world: RankPool, tmp_path: Path) -> None:
     code = (
-        "import time\nfrom tests.support import programs_for_worlds as p\n"
-        "from conformance.distributed.rank_pool import World\n"
-        "w = World('cpu', 2)\n"
+        "import time\nfrom tests.support import rank_programs as p\n"
+        "from conformance.distributed.rank_pool import RankPool\n"
+        "w = RankPool('cpu', 2)\n"
         "print(*(a.value[1] for a in w.run(p.process)), flush=True)\n"
         "time.sleep(1000)\n"
     )

@@ -12,5 +12,6 @@ The way of the data:
 4. :mod:`campaign` runs, for each mutant, the results that can wake it, until the first one fails.
 5. :mod:`score` counts.
 
-The processes that touch the device are those of :mod:`worker`; :mod:`pool` starts, feeds and replaces them.
+The processes that touch the device are those of :mod:`worker`; :mod:`conformance.process_control.supervisor`
+starts, feeds and replaces them.
 """

@@ -19,6 +19,8 @@ from conformance.model.vocabulary import LEVELS
 from conformance.plan import selection
 from conformance.plan.levels.mutation_score import LevelScore, MutationScores
 from conformance.plan.run_request import Request
+from conformance.process_control.child import Child
+from conformance.process_control.supervisor import ChildNotStarted, Supervisor
 from conformance.results import exit_codes
 from conformance.runner import child_environment
 from conformance.target import file as target_file
@@ -31,14 +33,19 @@ from tools.mutation import (
     score,
     score_page,
 )
+from tools.mutation.campaign import Job
 from tools.mutation.coverage_run import learn, reach
 from tools.mutation.mutant import Fault
-from tools.mutation.pool import Pool
 
 #: Mutants of a score.
 COUNT = 12_000
 #: Results of each level that are tried on one mutant.
 MOST = 60
+#: Seconds in which a worker must be ready, the interposer built if it has to be.
+START = 900.0
+#: The log of all workers, in the output folder.
+LOG = "workers.log"
+_KEPT = "what is done is kept, run it again to go on"
 
 
 def main() -> int:
@@ -86,8 +93,12 @@ def main() -> int:
     except UsageError as error:
         print(f"tools.mutation: {error}", file=sys.stderr)
         return exit_codes.USAGE
+    except ChildNotStarted as error:
+        why = f"a worker did not start ({campaign.verdict(error.end)}); its words are in"
+        print(f"tools.mutation: {why} {options.output.resolve() / LOG}; {_KEPT}", file=sys.stderr)
+        return exit_codes.INCOMPLETE
     except RuntimeError as error:
-        print(f"tools.mutation: {error}; what is done is kept, run it again to go on", file=sys.stderr)
+        print(f"tools.mutation: {error}; {_KEPT}", file=sys.stderr)
         return exit_codes.INCOMPLETE
     except KeyboardInterrupt:
         print("tools.mutation: stopped by the user; run it again to go on", file=sys.stderr)
@@ -108,17 +119,17 @@ def _run(options: argparse.Namespace) -> int:
         output=folder,
         workers=options.workers,
     )
-    pool = Pool(
-        options.target,
-        options.mode,
-        options.workers,
-        folder,
-        child_environment.variables(request, options.mode),
-    )
-    try:
+    environment = {**child_environment.variables(request, options.mode), "PYTHONHASHSEED": "0"}
+    command = [sys.executable, "-m", "tools.mutation.worker"]
+    command += ["--target", options.target, "--mode", options.mode, "--build", str(folder / "build")]
+
+    def spawn() -> Child:
+        return Child.exec(command, environment, log=folder / LOG, channel=True)
+
+    with Supervisor[Job](spawn, start=START, workers=options.workers) as workers:
         if options.sample:
-            return _sample(pool, options.mode)
-        learned = learn(pool, folder / "learned.jsonl", select, options.select or "")
+            return _sample(workers, options.mode)
+        learned = learn(workers, folder / "learned.jsonl", select, options.select or "")
         print(f"{len(learned.lessons)} results, {time.monotonic() - started:.0f} s", flush=True)
         faults = learned.faults
         if options.place:
@@ -136,13 +147,11 @@ def _run(options: argparse.Namespace) -> int:
         digest = hashlib.sha256(names.encode()).hexdigest()
         journal = campaign.Journal(folder / "outcomes.jsonl", digest)
         results = reach(learned, mutants, MOST).results
-        outcomes = campaign.run(pool, mutants, results, journal)
+        outcomes = campaign.run(workers, mutants, results, journal)
         standings = None
         if options.properties:
             properties = {necessary_properties.property_of(lesson.result) for lesson in learned.lessons}
-            standings = necessary_properties.standings(pool, properties, outcomes, results)
-    finally:
-        pool.close()
+            standings = necessary_properties.standings(workers, properties, outcomes, results)
     tallies = score.count(outcomes, learned, calls)
     if options.write_sample:
         regression_sample.choose(outcomes, ".".join(torch.__version__.split(".")[:2]), options.mode).write()
@@ -185,14 +194,14 @@ def _run(options: argparse.Namespace) -> int:
     return exit_codes.OK
 
 
-def _sample(pool: Pool, mode: str) -> int:
+def _sample(workers: Supervisor[Job], mode: str) -> int:
     known = regression_sample.Sample.read()
     if (mode, *torch.__version__.split(".")[:2]) != (known.mode, *known.torch.split(".")):
         raise UsageError(
             f"the sample is of mode {known.mode} and torch {known.torch}; run the whole catalogue"
         )
     started = time.monotonic()
-    outcomes = regression_sample.run(pool, known)
+    outcomes = regression_sample.run(workers, known)
     alive = [outcome for outcome in outcomes if outcome.fate != campaign.Fate.KILLED.value]
     for outcome in alive:
         print(f"{outcome.mutant} is {outcome.fate}: {known.killers[outcome.mutant]} killed it before")

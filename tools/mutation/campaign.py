@@ -7,10 +7,16 @@ import enum
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from conformance.errors import UsageError
+from conformance.model.verdicts import Verdict
+from conformance.process_control.child import ChildEnd, How
+from conformance.process_control.supervisor import Supervisor
 from tools.mutation.mutant import Fault
-from tools.mutation.pool import Answer, Job, Pool
+
+#: What a worker is told to do; see :mod:`tools.mutation.worker`.
+Job: TypeAlias = Mapping[str, Any]
 
 #: Seconds for the results of one mutant.
 LIMIT = 60.0
@@ -48,12 +54,17 @@ class MutantResult:
     unreliable: Sequence[str] = ()
 
 
-def outcome(job: Job, answer: Answer) -> MutantResult:
-    """Read the fate of a mutant from what its worker said, or from how the worker ended."""
+def verdict(end: ChildEnd) -> str:
+    """Return the verdict that the end of a worker means for the result that it ran."""
+    return Verdict.TIMEOUT.value if end.how is How.STALLED else Verdict.CRASH.value
+
+
+def outcome(job: Job, words: Mapping[str, Any] | ChildEnd) -> MutantResult:
+    """Return the fate of a mutant, from the reply of its worker or from the worker's end."""
     due = len(job["results"])
-    if answer.ended is not None:
-        return MutantResult(job["fault"], Fate.KILLED.value, answer.at, answer.ended, answer.ended, due=due)
-    words = answer.words
+    if isinstance(words, ChildEnd):
+        how = verdict(words)
+        return MutantResult(job["fault"], Fate.KILLED.value, words.step, how, how, due=due)
     fate = Fate.KILLED if words["killer"] else Fate.SURVIVED if words["effects"] else Fate.ASLEEP
     return MutantResult(
         mutant=job["fault"],
@@ -112,7 +123,7 @@ def _subject_first(result: str) -> tuple[str, str]:
 
 
 def run(
-    pool: Pool,
+    workers: Supervisor[Job],
     mutants: Iterable[Fault],
     results: Mapping[Fault, Sequence[str]],
     journal: Journal,
@@ -132,14 +143,8 @@ def run(
     # Neighbours share the inputs and the CPU's answers of their subject, which a worker keeps for a while.
     jobs.sort(key=lambda job: _subject_first(job["results"][0]))
     print(f"{len(jobs)} of {len(ordered)} mutants to run", flush=True)
-    count = 0
-
-    def done(job: Job, answer: Answer) -> None:
-        nonlocal count
-        journal.add(outcome(job, answer))
-        count += 1
+    for count, (job, reply) in enumerate(workers.run_units(jobs, silence=PATIENCE), 1):
+        journal.add(outcome(job, reply))
         if count % progress == 0:
             print(f"{count} of {len(jobs)}", flush=True)
-
-    pool.run(jobs, lambda job: PATIENCE, done)
     return [journal.done[str(mutant)] for mutant in ordered]

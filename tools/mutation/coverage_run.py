@@ -13,11 +13,13 @@ from conformance.errors import UsageError
 from conformance.model.verdicts import Verdict
 from conformance.model.vocabulary import LEVELS
 from conformance.plan.selection import Matcher
+from conformance.process_control.child import ChildEnd
+from conformance.process_control.supervisor import Supervisor
 from conformance.samples.dispatched_kernels import base_name
-from tools.mutation import operators
+from tools.mutation import campaign, operators
+from tools.mutation.campaign import Job
 from tools.mutation.designated_properties import ALSO_DESIGNATED, DESIGNATED
 from tools.mutation.mutant import Fault, scalar_types
-from tools.mutation.pool import Answer, Job, Pool
 
 #: Seconds that a worker may be silent while it learns.
 PATIENCE = 900.0
@@ -98,16 +100,16 @@ class Learned:
             raise UsageError(f"{path} is not what a learning run wrote ({error}); remove it") from None
 
 
-def learn(pool: Pool, path: Path, select: Matcher, expression: str) -> Learned:
+def learn(workers: Supervisor[Job], path: Path, select: Matcher, expression: str) -> Learned:
     """Run every chosen result of the full level once behind the interposer, with no fault active.
 
     What was learned from the same suite, torch, device and selection before is read from ``path``; UsageError
     if the file there is of others.
     """
-    described = pool.ask({"do": "describe"}, PATIENCE)
-    if described.ended is not None:
-        raise RuntimeError(f"a worker could not describe the faults ({described.ended})")
-    digest = hashlib.sha256(f"{described.words['digest']} {expression}".encode()).hexdigest()
+    [(_, described)] = workers.run_units([{"do": "describe"}], silence=PATIENCE)
+    if isinstance(described, ChildEnd):
+        raise RuntimeError(f"a worker could not describe the faults ({campaign.verdict(described)})")
+    digest = hashlib.sha256(f"{described['digest']} {expression}".encode()).hexdigest()
     if path.exists():
         learned = Learned.read(path)
         if learned.digest != digest:
@@ -116,24 +118,8 @@ def learn(pool: Pool, path: Path, select: Matcher, expression: str) -> Learned:
                 "folder or remove it"
             )
         return learned
-    learned = Learned(digest, described.words["faults"], described.words["levels"], [])
-    jobs = list(_by_subject(described.words["cases"], select))
-    ended = 0
-
-    def done(job: Job, answer: Answer) -> None:
-        nonlocal ended
-        ended += 1
-        if answer.ended is not None:
-            # Behind the interposer this result ends the process: no mutant is tried on its subject.
-            print(f"{answer.at} ended a worker without any fault ({answer.ended}); left out", flush=True)
-            return
-        lessons = [ResultCoverage(*row) for row in answer.words["learned"]]
-        learned.lessons += lessons
-        journal.write("".join(lesson.line() for lesson in lessons))
-        journal.flush()
-        if ended % 100 == 0:
-            print(f"learned from {ended} of {len(jobs)} subjects", flush=True)
-
+    learned = Learned(digest, described["faults"], described["levels"], [])
+    jobs = list(_by_subject(described["cases"], select))
     unfinished = path.with_suffix(".part")
     known: set[str] = set()
     if unfinished.exists():
@@ -144,7 +130,18 @@ def learn(pool: Pool, path: Path, select: Matcher, expression: str) -> Learned:
     learned.write(unfinished)
     jobs = [job for job in jobs if not known.issuperset(_results(job))]
     with unfinished.open("a") as journal:
-        pool.run(jobs, lambda job: PATIENCE, done)
+        for ended, (_, reply) in enumerate(workers.run_units(jobs, silence=PATIENCE), 1):
+            if isinstance(reply, ChildEnd):
+                # Behind the interposer this result ends the process: no mutant is tried on its subject.
+                how = campaign.verdict(reply)
+                print(f"{reply.step} ended a worker without any fault ({how}); left out", flush=True)
+                continue
+            lessons = [ResultCoverage(*row) for row in reply["learned"]]
+            learned.lessons += lessons
+            journal.write("".join(lesson.line() for lesson in lessons))
+            journal.flush()
+            if ended % 100 == 0:
+                print(f"learned from {ended} of {len(jobs)} subjects", flush=True)
     unfinished.unlink()
     learned.lessons = sorted({lesson.result: lesson for lesson in learned.lessons}.values())
     learned.write(path)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from conformance.process_control.supervisor import Supervisor
 from tools.mutation import campaign
-from tools.mutation.campaign import Fate, MutantResult
+from tools.mutation.campaign import Fate, Job, MutantResult
 from tools.mutation.mutant import Fault
-from tools.mutation.pool import Answer, Job, Pool
 
 #: Mutants of a property that are tried on the results of all others.
 TRIED = 12
@@ -32,7 +32,10 @@ def property_of(result: str) -> str:
 
 
 def standings(
-    pool: Pool, names: Iterable[str], outcomes: Iterable[MutantResult], results: Mapping[Fault, Sequence[str]]
+    workers: Supervisor[Job],
+    names: Iterable[str],
+    outcomes: Iterable[MutantResult],
+    results: Mapping[Fault, Sequence[str]],
 ) -> list[Necessity]:
     """Return how each of the properties ``names`` stands.
 
@@ -66,16 +69,14 @@ def standings(
                         found[name].tried += 1
                         found[name].needed = mutant
 
-    def done(job: Job, answer: Answer) -> None:
-        standing = found[job["of"]]
-        standing.tried += 1
-        ended = campaign.outcome(job, answer)
-        if ended.fate != Fate.KILLED.value and ended.ran == ended.due:
-            standing.needed = standing.needed or job["fault"]
-
     for mutants in left.values():
         mutants.sort(key=lambda one: len(one[1]))
-    pool.run(jobs(), lambda job: campaign.PATIENCE, done)
+    for job, reply in workers.run_units(jobs(), silence=campaign.PATIENCE):
+        standing = found[job["of"]]
+        standing.tried += 1
+        ended = campaign.outcome(job, reply)
+        if ended.fate != Fate.KILLED.value and ended.ran == ended.due:
+            standing.needed = standing.needed or job["fault"]
     return list(found.values())
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from conformance.errors import UsageError
+from conformance.process_control.supervisor import Supervisor
 from tools.mutation import campaign
-from tools.mutation.campaign import Fate, MutantResult
+from tools.mutation.campaign import Fate, Job, MutantResult
 from tools.mutation.mutant import Fault
-from tools.mutation.pool import Answer, Job, Pool
 
 FILE = Path(__file__).parent / "regression_sample.json"
 #: Mutants of the sample.
@@ -62,16 +62,11 @@ def choose(outcomes: Iterable[MutantResult], torch: str, mode: str, count: int =
     return Sample(torch, mode, killers)
 
 
-def run(pool: Pool, sample: Sample) -> list[MutantResult]:
+def run(workers: Supervisor[Job], sample: Sample) -> list[MutantResult]:
     """Try each mutant of the sample on the result that killed it, and return the outcomes of all."""
-    outcomes: list[MutantResult] = []
     jobs: list[Job] = [
         {"do": "attempt", "fault": name, "results": [killer], "limit": campaign.LIMIT}
         for name, killer in sorted(sample.killers.items(), key=lambda item: item[1])
     ]
-
-    def done(job: Job, answer: Answer) -> None:
-        outcomes.append(campaign.outcome(job, answer))
-
-    pool.run(jobs, lambda job: campaign.PATIENCE, done)
-    return outcomes
+    replies = workers.run_units(jobs, silence=campaign.PATIENCE)
+    return [campaign.outcome(job, reply) for job, reply in replies]

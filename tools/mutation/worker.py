@@ -1,7 +1,7 @@
 """``python -m tools.mutation.worker``: a process that brings the device up behind the interposer.
 
-It reads jobs as lines of JSON and answers each with lines of JSON; before a result runs it says which, so
-that whoever started it can tell what ended it.
+Its units of work are jobs in JSON. It announces each result before the result runs, so that the campaign
+can tell which one ended it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,10 @@ import argparse
 import contextlib
 import hashlib
 import importlib
-import json
-import os
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import torch
 
@@ -25,7 +22,8 @@ from conformance.model import digests
 from conformance.model.verdicts import Result, Verdict
 from conformance.model.vocabulary import LEVELS
 from conformance.plan.plan import Case, build_plan
-from conformance.process_control import exit_with_parent, memory_limit
+from conformance.process_control import memory_limit
+from conformance.process_control.parent_link import ParentLink
 from conformance.target import file as target_file
 from conformance.worker.executor import DeviceUnusable, Executor, leave
 from tools.mutation import injectors
@@ -36,22 +34,17 @@ from tools.mutation.mutant import Fault
 class Worker:
     """The device behind the planters of faults, and the executor that runs results on it."""
 
-    def __init__(self, target: str, mode: str, build_folder: Path, answers: TextIO) -> None:
+    def __init__(self, target: str, mode: str, build_folder: Path, link: ParentLink) -> None:
         file = target_file.load(target)
         self.target = file.target(mode)
-        self.answers = answers
+        self.link = link
         bring_up(self.target)
         self.planters = injectors.of(self.target, build_folder)
         self.faults = [fault for planter in self.planters for fault in planter.faults]
         self._executor = Executor(self.target, driven=True)
         self._cases: dict[str, Case] | None = None
 
-    def say(self, **words: Any) -> None:
-        """Send an answer."""
-        self.answers.write(json.dumps(words, separators=(",", ":")) + "\n")
-        self.answers.flush()
-
-    def describe(self) -> None:
+    def describe(self) -> dict[str, Any]:
         """Say which faults there are, which results each level has, and of which suite, torch and device."""
         module = self.target.module
         device = (
@@ -60,19 +53,19 @@ class Worker:
             else ""
         )
         words = (digests.suite_digest(), torch.__version__, device, self.target.name, self.target.mode)
-        self.say(
-            digest=hashlib.sha256(" ".join(words).encode()).hexdigest(),
-            faults=[str(fault) for fault in self.faults],
-            levels={level: list(build_plan(self.target, level).result_ids()) for level in LEVELS},
-            cases=[
+        return {
+            "digest": hashlib.sha256(" ".join(words).encode()).hexdigest(),
+            "faults": [str(fault) for fault in self.faults],
+            "levels": {level: list(build_plan(self.target, level).result_ids()) for level in LEVELS},
+            "cases": [
                 [case.kind, case.property, case.subject, list(case.dtypes)]
                 for case in build_plan(self.target, LEVELS[-1]).cases
             ],
-        )
+        }
 
     # Learning
 
-    def learn(self, cases: list[list[Any]]) -> None:
+    def learn(self, cases: list[list[Any]]) -> dict[str, Any]:
         """Run cases with no fault, and say for each result which faults' conditions its calls met.
 
         A condition is a pair of the fault's number and the number of the dtype. What else is learned of calls
@@ -82,7 +75,7 @@ class Worker:
         for kind, name, subject, dtypes in cases:
             for dtype in dtypes:
                 case = Case(kind, name, subject, (dtype,))
-                self.say(at=next(case.result_ids()))
+                self.link.step(next(case.result_ids()))
                 result, met, calls = self._lesson(case, self.planters)
                 if kind == "device" or result.verdict is not Verdict.PASS:
                     # It may be about work in progress, which does not outlast what computes to observe.
@@ -91,7 +84,7 @@ class Worker:
                     if again.verdict is Verdict.PASS:
                         result, met, calls = again, met + more, calls + others
                 learned.append([str(result.id), result.verdict.value, round(result.seconds, 4), met, calls])
-        self.say(learned=learned)
+        return {"learned": learned}
 
     def _lesson(self, case: Case, watching: list[Planter]) -> tuple[Result, list[int], list[int]]:
         for planter in watching:
@@ -121,7 +114,7 @@ class Worker:
 
     # Mutants
 
-    def attempt(self, name: str, results: list[str], limit: float) -> None:
+    def attempt(self, name: str, results: list[str], limit: float) -> dict[str, Any]:
         """Run results with a fault until one fails that passes without it; say which, and all counts."""
         fault = Fault.parse(name)
         started = time.monotonic()
@@ -132,7 +125,7 @@ class Worker:
             if time.monotonic() - started > limit:
                 break
             case = self._case(result_id)
-            self.say(at=result_id)
+            self.link.step(result_id)
             with self._planted(fault) as counts:
                 result = self._one(case)
             met, effects, ran = met + counts[0], effects + counts[1], ran + 1
@@ -146,19 +139,21 @@ class Worker:
                 killer = result
                 break
             unreliable.append(result_id)
-        self.say(
-            killer=None if killer is None else str(killer.id),
-            how=None if killer is None else killer.verdict.value,
-            kind=None if killer is None or not killer.failures else killer.failures[0].kind.value,
-            met=met,
-            effects=effects,
-            ran=ran,
-            due=len(results),
-            unreliable=unreliable,
-            seconds=round(time.monotonic() - started, 3),
-        )
-        if self._executor.device_is_wrong() or memory_limit.excessive():
-            leave()
+        return {
+            "killer": None if killer is None else str(killer.id),
+            "how": None if killer is None else killer.verdict.value,
+            "kind": None if killer is None or not killer.failures else killer.failures[0].kind.value,
+            "met": met,
+            "effects": effects,
+            "ran": ran,
+            "due": len(results),
+            "unreliable": unreliable,
+            "seconds": round(time.monotonic() - started, 3),
+        }
+
+    def spent(self) -> bool:
+        """Return whether the process must be replaced."""
+        return self._executor.device_is_wrong() or memory_limit.excessive()
 
     @contextlib.contextmanager
     def _planted(self, fault: Fault) -> Iterator[list[int]]:
@@ -194,26 +189,23 @@ def _is_seen(result: Result) -> bool:
 
 
 def main() -> None:
-    """Serve jobs until the input ends."""
+    """Do jobs until the parent closes the channel."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutation.worker")
     parser.add_argument("--target", required=True)
     parser.add_argument("--mode", required=True)
     parser.add_argument("--build", type=Path, required=True)
     options = parser.parse_args()
-    exit_with_parent.follow()
-    # What the suite or the device prints must not get between the answers.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    worker = Worker(options.target, options.mode, options.build, answers)
-    worker.say(ready=True)
-    for line in sys.stdin:
-        job = json.loads(line)
+    link = ParentLink.connect()
+    worker = Worker(options.target, options.mode, options.build, link)
+    for job in link.requests():
         if job["do"] == "describe":
-            worker.describe()
+            link.reply(worker.describe())
         elif job["do"] == "learn":
-            worker.learn(job["cases"])
+            link.reply(worker.learn(job["cases"]))
         else:
-            worker.attempt(job["fault"], job["results"], job["limit"])
+            link.reply(worker.attempt(job["fault"], job["results"], job["limit"]))
+            if worker.spent():
+                leave()
     leave(0)
 
 

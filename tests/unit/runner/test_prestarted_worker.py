@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from conformance.process_control.child import ChildEnd, How
+from conformance.process_control.supervisor import watch
 from conformance.runner.prestarted_worker import WarmWorker
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
@@ -30,17 +33,17 @@ def arguments(folder: Path) -> list[str]:
 
 
 def test_it_runs_pytest_with_what_it_is_given(warm: WarmWorker, tmp_path: Path) -> None:
-    process = warm.run(arguments(tmp_path), ENVIRONMENT)
-    assert process is not None and process.wait(120) == 0
+    child = warm.run(arguments(tmp_path), ENVIRONMENT)
+    assert child is not None and watch(child, limit=120) == ChildEnd(How.EXITED, 0, child.log_tail())
     warm.copy_log(tmp_path / "log.txt")
     assert "1 passed" in (tmp_path / "log.txt").read_text()
 
 
 def test_it_takes_them_once(warm: WarmWorker, tmp_path: Path) -> None:
-    process = warm.run(arguments(tmp_path), ENVIRONMENT)
-    assert process is not None
+    child = warm.run(arguments(tmp_path), ENVIRONMENT)
+    assert child is not None
     assert warm.run(arguments(tmp_path), ENVIRONMENT) is None
-    process.wait(120)
+    assert watch(child, limit=120).how is How.EXITED
 
 
 def test_another_environment_takes_another_process(warm: WarmWorker, tmp_path: Path) -> None:
@@ -48,16 +51,16 @@ def test_another_environment_takes_another_process(warm: WarmWorker, tmp_path: P
 
 
 def test_one_that_has_died_is_not_used(warm: WarmWorker, tmp_path: Path) -> None:
-    assert warm._process is not None
-    warm._process.kill()
-    warm._process.wait()
+    assert warm._child is not None
+    os.kill(warm._child.pid, signal.SIGKILL)
+    assert watch(warm._child, limit=60).how is How.CRASHED
     assert warm.run(arguments(tmp_path), ENVIRONMENT) is None
 
 
 def test_it_ends_with_whoever_does_not_need_it(tmp_path: Path) -> None:
     warm = WarmWorker(ENVIRONMENT)
-    assert warm._process is not None
-    number = warm._process.pid
+    assert warm._child is not None
+    number = warm._child.pid
     warm.close()
     for _ in range(100):
         if not Path(f"/proc/{number}").exists():

@@ -1,7 +1,7 @@
-"""The fates of mutants, the journal, and the pool of processes that run them."""
+"""The fates of mutants, the journal, and the processes that run them."""
 
+import os
 import sys
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from conformance.errors import UsageError
-from tools.mutation import campaign, pool, score
-from tools.mutation.campaign import Fate, Journal, MutantResult
+from conformance.process_control.child import Child, ChildEnd, How
+from conformance.process_control.supervisor import Supervisor
+from tests.support import python_path
+from tools.mutation import campaign, score
+from tools.mutation.campaign import Fate, Job, Journal, MutantResult
 from tools.mutation.coverage_run import Learned, ResultCoverage, reach
 from tools.mutation.mutant import Fault
-from tools.mutation.pool import Answer, Pool
 
 JOB = {
     "do": "attempt",
@@ -29,18 +31,18 @@ def words(**changes: Any) -> Mapping[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("answer", "fate"),
+    ("reply", "fate"),
     [
-        (Answer(words(killer="value/a@float32", how="fail", kind="value")), Fate.KILLED),
-        (Answer({}, "crash", "value/a@float32"), Fate.KILLED),
-        (Answer({}, "timeout", "value/a@float32"), Fate.KILLED),
-        (Answer(words(met=3, effects=2)), Fate.SURVIVED),
-        (Answer(words(met=3)), Fate.ASLEEP),
-        (Answer(words()), Fate.ASLEEP),
+        (words(killer="value/a@float32", how="fail", kind="value"), Fate.KILLED),
+        (ChildEnd(How.CRASHED, -11, step="value/a@float32"), Fate.KILLED),
+        (ChildEnd(How.STALLED, -15, step="value/a@float32"), Fate.KILLED),
+        (words(met=3, effects=2), Fate.SURVIVED),
+        (words(met=3), Fate.ASLEEP),
+        (words(), Fate.ASLEEP),
     ],
 )
-def test_the_fate_of_a_mutant(answer: Answer, fate: Fate) -> None:
-    outcome = campaign.outcome(JOB, answer)
+def test_the_fate_of_a_mutant(reply: Mapping[str, Any] | ChildEnd, fate: Fate) -> None:
+    outcome = campaign.outcome(JOB, reply)
     assert outcome.fate == fate.value
     assert (outcome.killer is not None) == (fate is Fate.KILLED)
 
@@ -153,59 +155,53 @@ def test_the_score_counts_by_kind_and_by_the_level_that_killed() -> None:
 
 
 WORKER = """
-import json, os, sys, time
-say = lambda **words: print(json.dumps(words), flush=True)
-say(ready=True)
-for line in sys.stdin:
-    job = json.loads(line)
-    say(at=f"result of {job['name']}")
+import os, time
+from conformance.process_control.parent_link import ParentLink
+link = ParentLink.connect()
+for job in link.requests():
+    link.step(f"result of {job['name']}")
     if job["name"] == "crash":
         os._exit(3)
     if job["name"] == "hang":
         time.sleep(600)
-    say(pid=os.getpid(), name=job["name"])
+    link.reply({"pid": os.getpid(), "name": job["name"]})
 """
 
 
-class PoolOfScripts(Pool):
-    """A pool whose workers need neither torch nor a device."""
+def supervised(folder: Path, workers: int, text: str = WORKER) -> Supervisor[Job]:
+    """Return a supervisor whose workers need neither torch nor a device."""
+    variables = {**os.environ, "PYTHONPATH": python_path()}
 
-    def __init__(self, folder: Path, workers: int, text: str = WORKER) -> None:
-        super().__init__("none", "eager", workers, folder, {})
-        script = folder / "worker.py"
-        script.write_text(textwrap.dedent(text))
-        self._command = [sys.executable, str(script)]
+    def spawn() -> Child:
+        return Child.exec([sys.executable, "-c", text], variables, log=folder / "workers.log", channel=True)
 
-
-def test_a_process_that_dies_or_hangs_is_replaced_and_its_job_answered(tmp_path: Path) -> None:
-    answers: dict[str, Answer] = {}
-    jobs = [{"name": name} for name in ("one", "crash", "two", "hang", "three")]
-    PoolOfScripts(tmp_path, 2).run(
-        jobs,
-        lambda job: 2.0 if job["name"] == "hang" else 600.0,
-        lambda job, answer: answers.update({job["name"]: answer}),
-    )
-    assert {name: answer.ended for name, answer in answers.items()} == {
-        "one": None,
-        "crash": "crash",
-        "two": None,
-        "hang": "timeout",
-        "three": None,
-    }
-    assert answers["crash"].at == "result of crash"
-    assert answers["hang"].at == "result of hang"
+    return Supervisor(spawn, start=600.0, workers=workers)
 
 
-def test_a_worker_that_does_not_start_ends_the_pool_with_its_words(tmp_path: Path) -> None:
-    text = "import sys; print('no device', file=sys.stderr); sys.exit(1)"
-    with pytest.raises(RuntimeError, match="did not start"):
-        PoolOfScripts(tmp_path, 1, text).run([{"name": "one"}], lambda job: 2.0, lambda job, answer: None)
-    assert "no device" in (tmp_path / "workers.log").read_text()
+def test_a_worker_that_crashes_or_hangs_kills_its_mutant(tmp_path: Path) -> None:
+    jobs = [{"name": name, "fault": name, "results": ["a"]} for name in ("one", "crash", "two", "hang")]
+    with supervised(tmp_path, 2) as workers:
+        replies = {job["name"]: reply for job, reply in workers.run_units(jobs, silence=2.0)}
+    assert replies["one"]["name"] == "one" and replies["two"]["name"] == "two"
+    for name, how in (("crash", "crash"), ("hang", "timeout")):
+        found = campaign.outcome({"fault": name, "results": ["a"]}, replies[name])
+        assert (found.fate, found.killer, found.how) == ("killed", f"result of {name}", how)
 
 
-def test_an_error_while_an_answer_is_taken_reaches_the_caller(tmp_path: Path) -> None:
-    def taken(job: pool.Job, answer: Answer) -> None:
-        raise ValueError("unfit")
-
-    with pytest.raises(ValueError, match="unfit"):
-        PoolOfScripts(tmp_path, 2).run([{"name": "one"}, {"name": "two"}], lambda job: 2.0, taken)
+def test_a_campaign_runs_what_its_journal_lacks(tmp_path: Path) -> None:
+    text = f"""
+from conformance.process_control.parent_link import ParentLink
+link = ParentLink.connect()
+for job in link.requests():
+    print(job["fault"], flush=True)
+    link.reply({{**{words(met=3)!r}, "killer": job["results"][0] if "leak" in job["fault"] else None}})
+"""
+    mutants = [Fault("aten::a", kind) for kind in ("leak", "last-element", "stale")]
+    results = {mutants[0]: ["x/a@any"], mutants[1]: ["y/a@any"], mutants[2]: []}
+    fates = [Fate.KILLED.value, Fate.ASLEEP.value, Fate.ASLEEP.value]
+    for _ in range(2):
+        journal = Journal(tmp_path / "outcomes.jsonl", "digest")
+        with supervised(tmp_path, 2, text) as workers:
+            found = campaign.run(workers, mutants, results, journal)
+        assert [one.fate for one in found] == fates
+    assert sorted((tmp_path / "workers.log").read_text().splitlines()) == sorted(map(str, mutants[:2]))

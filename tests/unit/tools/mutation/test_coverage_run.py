@@ -7,39 +7,35 @@ from pathlib import Path
 import pytest
 
 from conformance.errors import UsageError
-from tests.unit.tools.mutation.test_campaign import PoolOfScripts
+from tests.unit.tools.mutation.test_campaign import supervised
 from tools.mutation.coverage_run import Learned, _distance, learn
 from tools.mutation.mutant import Fault
 
 WORKER = """
-import json, os, sys
-say = lambda **words: print(json.dumps(words), flush=True)
-say(ready=True)
+import os
+from conformance.process_control.parent_link import ParentLink
+link = ParentLink.connect()
 results = ["value/one@int8", "value/two@int8", "value/bad@int8"]
-for line in sys.stdin:
-    job = json.loads(line)
+for job in link.requests():
     if job["do"] == "describe":
         cases = [["operator", "value", name, ["int8"]] for name in ("one", "bad", "two")]
-        say(digest="DIGEST", faults=["aten::a leak 0 0 @any"], cases=cases,
-            levels={level: results for level in ("bringup", "core", "training", "full")})
+        levels = {level: results for level in ("bringup", "core", "training", "full")}
+        link.reply(dict(digest="DIGEST", faults=["aten::a leak 0 0 @any"], cases=cases, levels=levels))
         continue
     subject = job["cases"][0][2]
     with open("LOG", "a") as log:
         log.write(subject + " ")
-    say(at=f"value/{subject}@int8")
+    link.step(f"value/{subject}@int8")
     if subject == "bad":
         os._exit(3)
-    say(learned=[[f"value/{subject}@int8", "pass", 0.1, [0, 1], [0, 0, 1]]])
+    link.reply({"learned": [[f"value/{subject}@int8", "pass", 0.1, [0, 1], [0, 0, 1]]]})
 """
 
 
 def run(folder: Path, digest: str = "device", expression: str = "") -> Learned:
     text = WORKER.replace("DIGEST", digest).replace("LOG", str(folder / "log"))
-    pool = PoolOfScripts(folder, 2, text)
-    try:
-        return learn(pool, folder / "learned.jsonl", lambda name: expression in name, expression)
-    finally:
-        pool.close()
+    with supervised(folder, 2, text) as workers:
+        return learn(workers, folder / "learned.jsonl", lambda name: expression in name, expression)
 
 
 def learned_of(folder: Path) -> list[str]:

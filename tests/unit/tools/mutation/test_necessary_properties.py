@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
+from conformance.process_control.supervisor import Supervisor
 from tests.unit.tools.mutation.test_campaign import words
 from tools.mutation import necessary_properties
-from tools.mutation.campaign import Fate, MutantResult
+from tools.mutation.campaign import Fate, Job, MutantResult
 from tools.mutation.mutant import Fault
-from tools.mutation.pool import Answer, Job, Pool
 
 
-class _Pool:
+class _Workers:
     """Answers as a device would on which some results see some mutants."""
 
     def __init__(self, sees: dict[str, set[str]]) -> None:
         self.sees = sees
         self.asked: list[str] = []
 
-    def run(self, jobs: Iterable[Job], patience: Any, done: Callable[[Job, Answer], None]) -> None:
+    def run_units(self, jobs: Iterable[Job], *, silence: float) -> Iterator[tuple[Job, Any]]:
         for job in jobs:
             self.asked.append(job["fault"])
             killer = next((one for one in job["results"] if job["fault"] in self.sees.get(one, ())), None)
-            done(job, Answer(words(killer=killer, how="fail" if killer else None, effects=1)))
+            yield job, words(killer=killer, how="fail" if killer else None, effects=1)
 
 
 def _mutant(place: str) -> str:
@@ -33,7 +33,7 @@ def _mutant(place: str) -> str:
 def test_a_property_is_needed_if_no_other_sees_a_mutant_of_its() -> None:
     a, b, c, d = map(_mutant, "abcd")
     due = {a: ["one/x@any", "two/x@any"], b: ["one/x@any"], c: ["two/x@any", "one/y@any"], d: ["three/x@any"]}
-    pool = _Pool({"one/x@any": {a, b}, "two/x@any": {a, c}, "one/y@any": {c}})
+    workers = _Workers({"one/x@any": {a, b}, "two/x@any": {a, c}, "one/y@any": {c}})
     outcomes = [
         MutantResult(a, Fate.KILLED.value, "one/x@any", "fail"),
         MutantResult(b, Fate.KILLED.value, "one/x@any", "fail"),
@@ -41,7 +41,7 @@ def test_a_property_is_needed_if_no_other_sees_a_mutant_of_its() -> None:
         MutantResult(d, Fate.SURVIVED.value),
     ]
     found = necessary_properties.standings(
-        cast(Pool, pool),
+        cast("Supervisor[Job]", workers),
         ["one", "two", "three"],
         outcomes,
         {Fault.parse(name): results for name, results in due.items()},
@@ -51,7 +51,7 @@ def test_a_property_is_needed_if_no_other_sees_a_mutant_of_its() -> None:
         "two": (1, 1, None),
         "three": (0, 0, None),
     }
-    assert pool.asked == [c]
+    assert workers.asked == [c]
     text = "\n".join(necessary_properties.page(found))
     assert "1 properties each see a mutant that no other sees" in text
     assert "`two` (1 of 1)" in text and "`three`" in text

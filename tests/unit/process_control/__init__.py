@@ -1,0 +1,1 @@
+"""Tests of conformance.process_control."""

@@ -1,0 +1,302 @@
+"""Units of work: none is lost, none is counted twice, and each crash or hang costs one."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.process_control.child import Child, ChildEnd, How
+from conformance.process_control.supervisor import ChildNotStarted, Supervisor, receive_all
+from tests.support import python_path
+from tests.unit.process_control.test_child import alive, until
+
+#: Does what each unit says, and keeps a log of the units that it began.
+WORKER = """
+import ctypes, os, signal, sys, time
+from conformance.process_control.parent_link import ParentLink
+link = ParentLink.connect()
+BEFORE
+for unit in link.requests():
+    with open("began", "a") as log:
+        log.write(str(unit) + "\\n")
+    link.step(f"step of {unit}")
+    if isinstance(unit, str) and "(" in unit:
+        exec(unit)
+    link.reply([unit, os.getpid()])
+    if "then" in str(unit):
+        AFTER
+"""
+
+
+class Spawn:
+    """Starts workers, and counts them."""
+
+    def __init__(self, folder: Path, before: str = "", after: str = "os._exit(0)") -> None:
+        self.folder = folder
+        self.children: list[Child] = []
+        self.code = f"import os; os.chdir({str(folder)!r})\n" + WORKER.replace("BEFORE", before).replace(
+            "AFTER", after
+        )
+
+    def __call__(self) -> Child:
+        variables = {**os.environ, "PYTHONPATH": python_path(), "NUMBER": str(len(self.children))}
+        log = self.folder / f"log-{len(self.children)}"
+        child = Child.exec([sys.executable, "-c", self.code], variables, log=log, channel=True)
+        self.children.append(child)
+        return child
+
+    def began(self) -> list[str]:
+        return (self.folder / "began").read_text().splitlines()
+
+
+@contextlib.contextmanager
+def supervised(spawn: Spawn, workers: int = 1) -> Iterator[Supervisor[Any]]:
+    with Supervisor[Any](spawn, start=60.0, workers=workers) as supervisor:
+        yield supervisor
+    assert not [child for child in spawn.children if alive(child.pid)]
+
+
+HOW: dict[str, tuple[How, int | None]] = {
+    "os._exit(3)": (How.EXITED, 3),
+    "ctypes.PyDLL(None).sleep(100)": (How.STALLED, None),
+    "os.kill(os.getpid(), signal.SIGSEGV)": (How.CRASHED, -11),
+    "os.write(link._channel.fileno(), b'x' * 100)": (How.UNREADABLE, None),
+    "link.send(b'no JSON')": (How.UNREADABLE, None),
+    "link.send(b'3')": (How.UNREADABLE, None),
+}
+
+
+@pytest.mark.parametrize("bad", HOW)
+def test_a_crash_or_hang_costs_its_unit(tmp_path: Path, bad: str) -> None:
+    spawn = Spawn(tmp_path)
+    with supervised(spawn) as supervisor:
+        replies = dict(supervisor.run_units([1, bad, 2], silence=0.5))
+    assert [replies[1][0], replies[2][0]] == [1, 2]
+    how, code = HOW[bad]
+    end = replies[bad]
+    assert isinstance(end, ChildEnd) and end.how is how and code in (None, end.code)
+    assert end.step == f"step of {bad}"
+    assert spawn.began() == ["1", bad, "2"] and len(spawn.children) == 2
+
+
+def test_the_number_of_units_is_exact_with_several_workers(tmp_path: Path) -> None:
+    units = [f"os._exit({n})" if n % 7 == 3 else f"time.sleep({n % 3}e-3)" for n in range(40)]
+    spawn = Spawn(tmp_path)
+    with supervised(spawn, workers=3) as supervisor:
+        assert list(supervisor.run_units([], silence=60)) == []
+        found = list(supervisor.run_units(units, silence=60))
+    counted = collections.Counter(unit for unit, _ in found)
+    assert counted == collections.Counter(units)
+    assert sum(isinstance(reply, ChildEnd) for _, reply in found) == 6
+    assert all(isinstance(reply, ChildEnd) == unit.startswith("os") for unit, reply in found)
+    assert collections.Counter(spawn.began()) == counted
+
+
+def test_a_process_that_ends_between_two_units_costs_none(tmp_path: Path) -> None:
+    units = ["then 1", "then 2", 3, "then 4", 5]
+    spawn = Spawn(tmp_path)
+    with supervised(spawn) as supervisor:
+        found = list(supervisor.run_units(units, silence=60))
+        assert [(unit, reply[0]) for unit, reply in found] == [(unit, unit) for unit in units]
+        again = list(supervisor.run_units(["then", "then"], silence=60))
+        assert [reply[0] for _, reply in again] == ["then", "then"]
+    assert spawn.began() == [str(unit) for unit in [*units, "then", "then"]]
+
+
+def test_a_process_that_ends_while_it_is_sent_a_unit_costs_none(tmp_path: Path) -> None:
+    """It reads a part of the unit only."""
+    large = "x" * 1_000_000
+    spawn = Spawn(tmp_path, after="link._channel.recv(1000); os.kill(os.getpid(), signal.SIGKILL)")
+    with supervised(spawn) as supervisor:
+        found = list(supervisor.run_units(["then", large], silence=60))
+    assert [(unit, reply[0]) for unit, reply in found] == [("then", "then"), (large, large)]
+    assert len(spawn.children) == 2
+
+
+def test_a_process_that_ends_during_start_up_costs_no_unit(tmp_path: Path) -> None:
+    spawn = Spawn(tmp_path, before="os.environ['NUMBER'] == '1' and os._exit(1)")
+    with supervised(spawn) as supervisor:
+        found = list(supervisor.run_units(["os._exit(0)", 1, 2], silence=60))
+    assert [unit for unit, _ in found] == ["os._exit(0)", 1, 2]
+    assert isinstance(found[0][1], ChildEnd) and found[1][1][0] == 1 and found[2][1][0] == 2
+    assert len(spawn.children) == 3
+
+
+@pytest.mark.parametrize(
+    ("before", "processes", "how"),
+    [
+        ("raise OSError('no driver')", 1, How.EXITED),
+        ("ctypes.PyDLL(None).sleep(100)", 1, How.STALLED),
+        ("int(os.environ['NUMBER']) and os._exit(1)", 3, How.EXITED),
+    ],
+)
+def test_processes_that_do_not_start_are_an_error(
+    tmp_path: Path, before: str, processes: int, how: How
+) -> None:
+    spawn = Spawn(tmp_path, before)
+    supervisor = Supervisor[Any](spawn, start=0.5 if how is How.STALLED else 60.0)
+    found = []
+    with pytest.raises(ChildNotStarted) as caught, supervisor:
+        for pair in supervisor.run_units(["os._exit(0)", 1], silence=60):
+            found.append(pair)
+    assert caught.value.end.how is how and len(spawn.children) == processes
+    assert len(found) == (processes == 3)
+    if "driver" in before:
+        assert caught.value.end.last_line == "OSError: no driver"
+
+
+def test_a_unit_that_two_processes_in_a_row_do_not_begin_is_charged(tmp_path: Path) -> None:
+    spawn = Spawn(
+        tmp_path, before="link.requests = lambda: [link._say('ready'), link.receive(), os._exit(5)]"
+    )
+    with supervised(spawn) as supervisor:
+        found = list(supervisor.run_units([1, 2], silence=60))
+    assert [(unit, end.code) for unit, end in found] == [(1, 5), (2, 5)]
+    assert len(spawn.children) == 4
+
+
+def test_a_second_reply_is_not_taken_for_that_of_the_next_unit(tmp_path: Path) -> None:
+    spawn = Spawn(tmp_path)
+    with supervised(spawn) as supervisor:
+        found = list(supervisor.run_units(["link.reply(['twice'])", 1, 2], silence=60))
+    assert [(unit, reply[0]) for unit, reply in found] == [("link.reply(['twice'])", "twice"), (1, 1), (2, 2)]
+
+
+def test_processes_are_kept_from_one_call_to_the_next(tmp_path: Path) -> None:
+    spawn = Spawn(tmp_path)
+    with supervised(spawn, workers=2) as supervisor:
+        list(supervisor.run_units(range(4), silence=60))
+        list(supervisor.run_units(range(4), silence=60))
+    assert len(spawn.children) <= 2
+
+
+def test_a_unit_is_taken_after_the_replies_before_it(tmp_path: Path) -> None:
+    taken: list[int] = []
+
+    def units() -> Iterator[int]:
+        while len(taken) < 4:
+            yield len(taken)
+
+    with supervised(Spawn(tmp_path)) as supervisor:
+        for _, reply in supervisor.run_units(units(), silence=60):
+            taken.append(reply[0])
+    assert taken == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_an_error_of_the_caller_ends_the_processes_that_work(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    spawn = Spawn(tmp_path)
+    with pytest.raises(error), supervised(spawn, workers=2) as supervisor:
+        units = supervisor.run_units([1, "time.sleep(100)", "time.sleep(101)", 2], silence=60)
+        assert next(units)[0] == 1
+        raise error
+    assert not [child for child in spawn.children if alive(child.pid)]
+
+
+def test_an_error_of_the_units_ends_the_processes_that_work(tmp_path: Path) -> None:
+    def units() -> Iterator[Any]:
+        yield 1
+        yield "time.sleep(100)"
+        raise ValueError("unfit")
+
+    spawn = Spawn(tmp_path)
+    with pytest.raises(ValueError, match="unfit"), supervised(spawn, workers=2) as supervisor:
+        list(supervisor.run_units(units(), silence=60))
+    assert not [child for child in spawn.children if alive(child.pid)]
+
+
+def test_a_caller_that_takes_its_time_makes_no_process_late(tmp_path: Path) -> None:
+    with supervised(Spawn(tmp_path), workers=2) as supervisor:
+        for _, reply in supervisor.run_units([1, 2, 3, 4], silence=0.5):
+            assert not isinstance(reply, ChildEnd)
+            time.sleep(0.3)
+
+
+def test_a_flood_of_output_and_steps_blocks_nobody(tmp_path: Path) -> None:
+    flood = "[(os.write(1, b'o' * 100_000), os.write(2, b'e' * 100_000)) for _ in range(50)]"
+    steps = "[link.step('s' * 10_000) for _ in range(300)]"
+    with supervised(Spawn(tmp_path), workers=2) as supervisor:
+        found = dict(supervisor.run_units([flood, steps, 1], silence=60))
+    assert {unit: reply[0] for unit, reply in found.items()} == {flood: flood, steps: steps, 1: 1}
+    assert max(path.stat().st_size for path in tmp_path.glob("log-*")) == 10_000_000
+
+
+def test_several_threads_may_use_one_supervisor(tmp_path: Path) -> None:
+    found: list[Any] = []
+
+    def use(name: str) -> None:
+        units = [f"'{name}', str({n})" if n % 4 else f"os._exit({name!r} and {n})" for n in range(8)]
+        found.extend(supervisor.run_units(units, silence=60))
+
+    spawn = Spawn(tmp_path)
+    with supervised(spawn) as supervisor:
+        threads = [threading.Thread(target=use, args=(name,)) for name in "ab"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(found) == len({unit for unit, _ in found}) == len(spawn.began()) == 16
+    assert all(isinstance(reply, ChildEnd) == unit.startswith("os") for unit, reply in found)
+
+
+TOGETHER = """
+import ctypes, os, sys, time
+from conformance.process_control.parent_link import ParentLink
+link = ParentLink.connect()
+def inner():
+    exec(CODE)
+inner()
+time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "due"),
+    [
+        ("link.send(b'1')", "link.send(b'2')", [1, 2]),
+        ("link.send(b'-1')", "link.send(b'2')", [-1, 2]),
+        ("ctypes.PyDLL(None).sleep(100)", "time.sleep(0.5); os._exit(4)", [How.TIMED_OUT, How.EXITED]),
+        ("link.send(b'x')", "link.send(b'2')", [How.UNREADABLE, 2]),
+        ("time.sleep(0.5); link.send(b'-1')", "time.sleep(100)", [-1, How.TIMED_OUT]),
+    ],
+)
+def test_all_processes_are_asked(tmp_path: Path, first: str, second: str, due: list[Any]) -> None:
+    """After a failure the other process gets the grace period, not the limit."""
+    variables = {**os.environ, "PYTHONPATH": python_path()}
+    children = [
+        Child.exec(
+            [sys.executable, "-c", f"CODE = {code!r}\n{TOGETHER}"],
+            variables,
+            log=tmp_path / str(number),
+            channel=True,
+        )
+        for number, code in enumerate((first, second))
+    ]
+    start = time.monotonic()
+    with children[0], children[1]:
+        found = receive_all(children, json.loads, limit=60, grace=0.5, ok=lambda reply: reply > 0)
+        ends = [one.how if isinstance(one, ChildEnd) else one for one in found]
+    assert ends == due and time.monotonic() - start < 10
+    late = [one for one in found if isinstance(one, ChildEnd) and one.how is How.TIMED_OUT]
+    assert all("in inner" in end.stacks for end in late)
+
+
+def test_a_closed_iterator_ends_the_processes_that_work(tmp_path: Path) -> None:
+    spawn = Spawn(tmp_path)
+    with supervised(spawn, workers=2) as supervisor:
+        units = supervisor.run_units([1, "time.sleep(100)"], silence=60)
+        next(units)
+        units.close()  # type: ignore[attr-defined]
+        until(lambda: len([child for child in spawn.children if alive(child.pid)]) <= 1)
